@@ -29,6 +29,9 @@ const OTHERS: [(&[u8], &str, &str); 5] = [
     ),
 ];
 
+/// What tools of Windows begin a text with.
+const BOM: &[u8] = b"\xef\xbb\xbf";
+
 /// The name of a seed's copy in a tier's directory.
 pub(crate) const SEED: &str = "seed.sql";
 
@@ -72,14 +75,11 @@ pub fn unpack_seed(
         let what = format!("{error} (the copy goes to {})", to.display());
         StackError::io("copy the seed", from, &what)
     })?;
-    match reading.databases() {
-        [] => Ok(to),
-        several => Err(StackError::Unusable {
+    match reading.unfit() {
+        None => Ok(to),
+        Some(what) => Err(StackError::Unusable {
             file: from.display().to_string(),
-            what: format!(
-                "it holds the databases {}, and the lab has one; write a dump of the one that the application uses",
-                several.join(", ")
-            ),
+            what,
         }),
     }
 }
@@ -90,9 +90,12 @@ fn copy_lines(
     reading: &mut Reading,
 ) -> std::io::Result<()> {
     let mut line = Vec::new();
+    let mut is_first = true;
     while from.read_until(b'\n', &mut line)? > 0 {
-        to.write_all(&reading.line(&line))?;
+        let text = line.strip_prefix(BOM).filter(|_| is_first);
+        to.write_all(&reading.line(text.unwrap_or(&line)))?;
         line.clear();
+        is_first = false;
     }
     to.flush()
 }

@@ -136,9 +136,11 @@ fn postgresql_takes_a_dump_of_another_machine() {
           CREATE DATABASE shop WITH TEMPLATE = template0 ENCODING = 'UTF8';\n\
           ALTER DATABASE shop OWNER TO owner;\n\
           \\connect shop\n\
+          CREATE EXTENSION pg_trgm WITH SCHEMA public;\n\
           CREATE SCHEMA stock;\nALTER SCHEMA stock OWNER TO owner;\n\
           CREATE TABLE stock.items (\n    note text\n);\nALTER TABLE stock.items OWNER TO owner;\n\
           COPY stock.items (note) FROM stdin;\nGRANT it;\n\\.\n\
+          SELECT pg_catalog.lo_create('16393');\nCREATE PUBLICATION news FOR TABLE stock.items;\n\
           GRANT SELECT ON TABLE stock.items TO reader;\n",
     );
     let running = Running::start(server, &context);
@@ -162,7 +164,9 @@ fn mariadb_takes_a_dump_of_mysql() {
           CREATE TABLE `items` (\n  `note` varchar(20) COLLATE utf8mb4_0900_as_cs DEFAULT NULL\n) ENGINE=InnoDB DEFAULT \
           CHARSET=utf8mb4 COLLATE=utf8mb4_0900_ai_ci;\nINSERT INTO `items` VALUES ('utf8mb4_0900_ai_ci');\n\
           /*!50001 CREATE ALGORITHM=UNDEFINED */\n/*!50013 DEFINER=`shop`@`%` SQL SECURITY DEFINER */\n\
-          /*!50001 VIEW `all_items` AS select `items`.`note` AS `note` from `items` */;\n",
+          /*!50001 VIEW `all_items` AS select `items`.`note` AS `note` from `items` */;\nDELIMITER ;;\n\
+          CREATE DEFINER=`shop`@`%` PROCEDURE `p`() BEGIN\nSELECT 1;\nEND ;;\nDELIMITER ;\n\
+          CREATE EVENT `e` ON SCHEDULE EVERY 1 DAY DO SELECT 1;\nCREATE USER 'shop'@'localhost';\n",
     );
     let running = Running::start(server, &context);
     support::running::run_all(&running.tier.seed);

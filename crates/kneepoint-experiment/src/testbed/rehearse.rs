@@ -65,9 +65,20 @@ pub(super) fn what_tells(scenario: &Scenario) -> Scenario {
 
 /// The requests that only look at a page, each by itself.
 fn only_pages(workload: &Workload) -> Workload {
-    let reads = |request: &&Request| {
-        request.method.0 == "GET" && !request.session && request.captures.is_empty()
+    let captures = workload
+        .requests
+        .iter()
+        .any(|request| !request.captures.is_empty());
+    // What an answer before it was to give is not there.
+    let needs = |request: &Request| {
+        let headers = request.headers.iter().map(|(_, value)| value);
+        captures
+            && headers
+                .chain([&request.path])
+                .any(|text| text.contains("{{"))
     };
+    let reads =
+        |request: &&Request| request.method.0 == "GET" && !request.session && !needs(request);
     Workload {
         requests: workload.requests.iter().filter(reads).cloned().collect(),
         sessions: None,
@@ -159,7 +170,7 @@ impl Arm {
     ) -> Result<(), ExperimentError> {
         let netns = client.netns.clone();
         let pages = only_pages(&self.workload);
-        let Ok(rehearsal) = Rehearsal::new(&self.target, &pages, netns, FIRST_RESPONSE) else {
+        let Ok(rehearsal) = Rehearsal::new(&self.target, &pages, netns, LONGEST_FILLING) else {
             return Ok(());
         };
         let began = Instant::now();
@@ -491,6 +502,7 @@ impl Testbed {
 mod tests {
     use super::*;
     use expect_test::{Expect, expect};
+    use kneepoint_model::{Capture, CaptureFrom};
 
     fn check(to: &str, expected: Expect) {
         expected.assert_eq(&redirected(to, "10.1.0.2", 302));
@@ -507,11 +519,18 @@ mod tests {
         workload.requests.extend([
             with("/order", |request| request.method.0 = "POST".into()),
             with("/cart", |request| request.session = true),
-            Request::get("/news"),
+            Request::get("/news?page={{page}}"),
         ]);
-        let pages = only_pages(&workload).requests;
-        let paths: Vec<&str> = pages.iter().map(|request| request.path.as_str()).collect();
-        assert_eq!(paths, ["/", "/news"]);
+        let paths = |workload: &Workload| {
+            let pages = only_pages(workload).requests.into_iter();
+            pages.map(|request| request.path).collect::<Vec<_>>()
+        };
+        assert_eq!(paths(&workload), ["/", "/news?page={{page}}"]);
+        workload.requests[0].captures.push(Capture {
+            name: "page".into(),
+            from: CaptureFrom::Cookie("page".into()),
+        });
+        assert_eq!(paths(&workload), ["/"]);
     }
 
     #[test]

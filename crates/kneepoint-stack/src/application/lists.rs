@@ -10,6 +10,8 @@ pub struct List<'t> {
     pub path: Vec<&'t str>,
     /// Where its bracket begins in the text: `[`, or `array(`.
     pub opens_at: usize,
+    /// Whether no call of a function may stand in it: it is the value of a constant, of a property, of a parameter.
+    pub fixed: bool,
     /// Name and value of each entry that is no list itself, to the letter.
     pub entries: Vec<(&'t str, &'t str)>,
 }
@@ -22,23 +24,36 @@ pub fn lists(text: &str) -> Vec<List<'_>> {
     let mut open: Vec<Option<usize>> = Vec::new();
     let mut reader = Reader::new(text);
     let mut name = None;
+    let mut statement_at = 0;
     while let Some(at) = reader.code() {
         let rest = &text[at..];
         if let Some(opens) = bracket(text, at) {
             if opens.is_list {
+                let outer = open.iter().rev().find_map(|list| *list);
+                let fixed = match outer {
+                    Some(outer) => found[outer].fixed,
+                    None => is_fixed(&text[statement_at..at]),
+                };
                 open.push(Some(found.len()));
                 found.push(List {
                     path: path_of(&found, &open, name.take(), &text[..at]),
                     opens_at: at,
+                    fixed,
                     entries: Vec::new(),
                 });
             } else {
                 open.push(None);
             }
             reader.go_to(at + opens.length);
+            if rest.starts_with('{') {
+                statement_at = at + 1;
+            }
         } else if rest.starts_with([')', ']', '}']) {
             open.pop();
             reader.go_to(at + 1);
+            if rest.starts_with('}') {
+                statement_at = at + 1;
+            }
         } else if let Some(entry) = reader.entry(at) {
             // The value of an entry that is a list is read as one.
             let (key, value_at) = (entry.name, entry.value_at);
@@ -55,9 +70,28 @@ pub fn lists(text: &str) -> Vec<List<'_>> {
             if rest.starts_with([',', ';']) {
                 name = None;
             }
+            if rest.starts_with(';') {
+                statement_at = at + 1;
+            }
         }
     }
     found
+}
+
+/// Whether a statement up to its list is one whose value is made before anything runs.
+fn is_fixed(statement: &str) -> bool {
+    const WORDS: [&str; 8] = [
+        "const",
+        "public",
+        "protected",
+        "private",
+        "static",
+        "var",
+        "readonly",
+        "function",
+    ];
+    let mut words = statement.split(|c: char| !is_word(c));
+    words.any(|word| WORDS.contains(&word.to_ascii_lowercase().as_str()))
 }
 
 struct Opens {
@@ -153,6 +187,32 @@ mod tests {
     fn an_index_is_no_list() {
         check("<?php $a['b'] = $c[1]; f()[2]; if ($x) { $y; }", &[]);
         check("no code ['a' => 1]", &[]);
+    }
+
+    #[test]
+    fn a_list_that_is_made_before_anything_runs_is_marked() {
+        let fixed = |text: &str| {
+            lists(text)
+                .iter()
+                .map(|list| list.fixed)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            fixed("<?php class A {\n final public const DB = [\n 'a' => ['b' => 1]];"),
+            [true, true]
+        );
+        assert_eq!(
+            fixed("<?php class A { public ?array $db =\n array('a' => 1); }"),
+            [true]
+        );
+        assert_eq!(
+            fixed("<?php function f($c = ['a' => 1]) { return ['b' => 2]; }"),
+            [true, false]
+        );
+        assert_eq!(
+            fixed("<?php return ['v' => 'public', 'dsn' => 'a;b', 'x' => ['a' => 1]];"),
+            [false, false]
+        );
     }
 
     #[test]

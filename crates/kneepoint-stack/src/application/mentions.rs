@@ -193,6 +193,7 @@ pub fn mentions_in(file: &Path, text: &str, wanted: &Mentioned) -> Vec<Mention> 
                 continue;
             }
             let (key, scheme) = key_before(&line[..at]);
+            let scheme = scheme.or_else(|| scheme_joined(text, &key));
             let rank = match wanted.port {
                 Some(wanted) if port != Some(wanted) => rank(text, &key, scheme.as_deref(), wanted),
                 _ => 0,
@@ -302,6 +303,25 @@ fn key_before(before: &str) -> (String, Option<String>) {
     (key_of(&before[..start]), scheme)
 }
 
+/// The scheme that the text puts before what this key gets: `'https://' . KEY`, `"https://$key/v1"`.
+fn scheme_joined(text: &str, key: &str) -> Option<String> {
+    let name = key.trim_start_matches('$');
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    let has_it = |scheme: &&str| {
+        let address = format!("{scheme}://");
+        text.match_indices(&address).any(|(at, _)| {
+            let behind = &text[at + address.len()..];
+            let joined = behind.trim_start_matches(|c| "'\" .{$".contains(c));
+            let rest = joined
+                .strip_prefix(name)
+                .filter(|_| joined.len() < behind.len());
+            rest.is_some_and(|rest| !rest.starts_with(is_word))
+        })
+    };
+    let found = (!name.is_empty()).then(|| ["https", "http"].into_iter().find(has_it));
+    found.flatten().map(str::to_owned)
+}
+
 /// The key that a statement up to its value gives the value to.
 fn key_of(before: &str) -> String {
     let before = before.trim_end_matches(|c: char| c.is_whitespace() || "'\"`".contains(c));
@@ -382,6 +402,21 @@ mod tests {
             })
             .collect();
         assert_eq!(found, expected, "{text}");
+    }
+
+    #[test]
+    fn a_scheme_that_is_joined_to_the_host_elsewhere_is_its_scheme() {
+        let api = Mentioned::name("api.example.test");
+        for (joined, scheme) in [
+            ("define('URL', 'https://'.API_HOST);", Some("https")),
+            ("$url = \"http://{$API_HOST}/v1\";", Some("http")),
+            ("$url = 'https://' . API_HOST_2;", None),
+            ("$url = API_HOST;", None),
+            ("$url = 'https://API_HOST.example.test';", None),
+        ] {
+            let text = format!("define('API_HOST', 'api.example.test');\n{joined}\n");
+            check(&text, &api, &[(1, "API_HOST", scheme, None)]);
+        }
     }
 
     #[test]

@@ -1,11 +1,14 @@
 //! What a dump says of the machine that it was made on, and the lab does not have: other databases, owners, users,
 //! collations. The lab has one database, whose owner is the application's role; each of these would end the seed.
+//!
+//! A statement is left out or passed on as a whole. Rows, texts and bodies of functions pass as they are.
 
 use memchr::memmem;
 use std::borrow::Cow;
 
 mod mariadb;
 mod postgresql;
+mod scanner;
 
 /// How the lab's client reads a seed.
 #[derive(Debug)]
@@ -28,7 +31,8 @@ impl Reading {
         }
     }
 
-    /// What the lab's client gets of a line, its end included; nothing of what only another machine could do.
+    /// What the lab's client gets of a line, its end included; nothing of what only another machine could do. Lines keep
+    /// their numbers, which the client tells in its errors.
     pub(super) fn line<'l>(&mut self, line: &'l [u8]) -> Cow<'l, [u8]> {
         match self {
             Self::Mariadb(reading) => reading.line(line),
@@ -37,47 +41,68 @@ impl Reading {
         }
     }
 
-    /// The databases that it holds, where they are several; the lab has one.
-    pub(super) fn databases(&self) -> &[String] {
-        let names = match self {
+    /// Why the dump is none for the lab's one database, at its end.
+    pub(super) fn unfit(&self) -> Option<String> {
+        let databases = match self {
             Self::Mariadb(reading) => &reading.databases,
             Self::Postgresql(reading) => &reading.databases,
-            Self::AsItIs => return &[],
+            Self::AsItIs => return None,
         };
-        if names.len() > 1 { names } else { &[] }
+        const OWN: &str = "write a dump of the one that the application uses";
+        match databases.names.as_slice() {
+            [] if databases.left_out => Some(format!(
+                "it holds only databases that every server has of its own; {OWN}"
+            )),
+            [] | [_] => None,
+            several => Some(format!(
+                "it holds the databases {}, and the lab has one; {OWN}",
+                several.join(", ")
+            )),
+        }
     }
 }
 
-/// What stands for a line that is left out: the lines after it keep their numbers, which the client tells in its errors.
-const LEFT_OUT: Cow<'static, [u8]> = Cow::Borrowed(b"\n");
-
-/// Whether a line begins with these words, in capitals or not.
-fn begins(line: &[u8], words: &str) -> bool {
-    let line = line.trim_ascii_start();
-    line.get(..words.len())
-        .is_some_and(|head| head.eq_ignore_ascii_case(words.as_bytes()))
+/// The databases that a dump names.
+#[derive(Debug, Default)]
+struct Databases {
+    /// Those of applications.
+    names: Vec<String>,
+    /// Whether what follows is of one that every server has.
+    of_system: bool,
+    /// Whether tables of such a one were left out.
+    left_out: bool,
 }
 
-/// Whether a line begins with one of these.
-fn begins_with_any(line: &[u8], beginnings: &[&str]) -> bool {
-    beginnings.iter().any(|words| begins(line, words))
+impl Databases {
+    /// What follows is of this one.
+    fn turn_to(&mut self, name: String, system: &[&str]) {
+        self.of_system = system.contains(&name.as_str());
+        if !self.of_system && !self.names.contains(&name) {
+            self.names.push(name);
+        }
+    }
+
+    /// Whether a statement is left out since it is of one that every server has.
+    fn leaves_out(&mut self, statement: &[u8]) -> bool {
+        self.left_out |= self.of_system && begins(statement, "CREATE TABLE");
+        self.of_system
+    }
 }
 
-/// Whether the statement ends on this line.
-fn ends(line: &[u8]) -> bool {
-    line.trim_ascii_end().ends_with(b";")
+/// Whether a statement begins with these words, in capitals or not.
+fn begins(statement: &[u8], words: &str) -> bool {
+    let head = statement.get(..words.len());
+    head.is_some_and(|head| head.eq_ignore_ascii_case(words.as_bytes()))
+}
+
+/// Whether a statement begins with one of these.
+fn begins_with_any(statement: &[u8], beginnings: &[&str]) -> bool {
+    beginnings.iter().any(|words| begins(statement, words))
 }
 
 /// Whether these bytes stand in it.
-fn holds(line: &[u8], what: &str) -> bool {
-    memmem::find(line, what.as_bytes()).is_some()
-}
-
-/// Takes a database's name in, once.
-fn take(databases: &mut Vec<String>, name: &str) {
-    if !databases.iter().any(|known| known == name) {
-        databases.push(name.to_owned());
-    }
+fn holds(text: &[u8], what: &str) -> bool {
+    memmem::find(text, what.as_bytes()).is_some()
 }
 
 /// A name out of the quotes that dumps put around it.
@@ -87,12 +112,27 @@ fn unquoted(text: &[u8]) -> String {
     text.trim_matches(quotes).to_owned()
 }
 
+/// A line of the pieces that are passed on: itself where they are all of it.
+fn joined<'l>(line: &'l [u8], pieces: &[Cow<'l, [u8]>]) -> Cow<'l, [u8]> {
+    let kept: usize = pieces.iter().map(|piece| piece.len()).sum();
+    let is_whole = pieces.iter().all(|piece| matches!(piece, Cow::Borrowed(_)));
+    if is_whole && kept == line.len() {
+        return Cow::Borrowed(line);
+    }
+    let mut text = pieces.concat();
+    if line.ends_with(b"\n") && !text.ends_with(b"\n") {
+        text.push(b'\n');
+    }
+    Cow::Owned(text)
+}
+
 #[cfg(test)]
 mod tests {
     use super::Reading;
+    use proptest::prelude::*;
 
-    /// What comes of a dump, without the empty lines.
-    pub(super) fn read(mut reading: Reading, dump: &str) -> (String, Vec<String>) {
+    /// What comes of a dump, without the empty lines, and why it is none.
+    pub(super) fn read(mut reading: Reading, dump: &str) -> (String, Option<String>) {
         let lines = dump.split_inclusive('\n');
         let kept: String = lines
             .map(|line| {
@@ -100,6 +140,20 @@ mod tests {
             })
             .filter(|line| !line.trim().is_empty())
             .collect();
-        (kept, reading.databases().to_vec())
+        (kept, reading.unfit())
+    }
+
+    proptest! {
+        #[test]
+        fn no_dump_is_too_strange_and_no_line_is_lost(
+            dump in "(CREATE DATABASE a|USE `b`|COPY a FROM stdin|GRANT|\\\\connect b|\\\\.|'|\"|`|;|\\$\\$|\\$x|--|/\\*|/\\*!|\\*/|#|\\\\|DELIMITER ;;| |\\n){0,40}",
+            server in prop::sample::select(vec!["mariadb", "postgresql"]),
+        ) {
+            let mut reading = Reading::of(server, "10.11.11");
+            for line in dump.split_inclusive('\n') {
+                let kept = reading.line(line.as_bytes()).into_owned();
+                prop_assert_eq!(kept.ends_with(b"\n"), line.ends_with('\n'));
+            }
+        }
     }
 }

@@ -30,6 +30,8 @@ const MOST_FETCHES: usize = 20;
 const MOST_REDIRECTS: usize = 5;
 /// How often each page of the mix is asked for, to say what it takes.
 const ASKED: usize = 5;
+/// Most links that the first page of an installer has \[ours\]: those of its steps, its manual and its languages.
+const LINKS_OF_INSTALLER: usize = 10;
 /// A path that no application has.
 const MISSING: &str = "/kneepoint-looks-for-a-page-that-is-not-there";
 
@@ -267,7 +269,10 @@ impl Visitor<'_> {
         read: &Read,
     ) -> Result<Option<String>, ExperimentError> {
         let status = visited.fetched.status;
-        let title = read.title.as_deref().filter(|_| status == 200);
+        // A page about installing something leads to many others; an installer has its steps.
+        let leads = read.links(path, |host| self.site.has(host)).len();
+        let is_bare = status == 200 && (read.asks_for_password() || leads <= LINKS_OF_INSTALLER);
+        let title = read.title.as_deref().filter(|_| is_bare);
         if let Some(installer) = title.and_then(|title| installer(path, title)) {
             return Ok(Some(installer));
         }

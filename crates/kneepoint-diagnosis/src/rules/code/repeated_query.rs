@@ -59,7 +59,7 @@ const CACHES: [(&str, &str, &str); 4] = [
     (
         "cache",
         "key",
-        "This table is Laravel's cache. Keep it in Redis: CACHE_STORE = redis.",
+        "This table is a cache. Keep it in memory (in Laravel: CACHE_STORE = redis).",
     ),
 ];
 
@@ -68,15 +68,16 @@ fn of_cache(query: &str) -> Option<&'static str> {
     let query = query.to_ascii_lowercase();
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let words: Vec<&str> = query.split(|c: char| !is_name(c)).collect();
-    let is_one = |table: &&&str, known: &str| match known {
-        "_options" => table.ends_with(known),
-        "cache_" => table.starts_with(known),
-        known => **table == known,
+    let is_one = |word: &str, known: &str| match known {
+        // Applications put a prefix before the names of their tables.
+        "cache" => word == known,
+        "cache_" => word.contains(known),
+        known => word.ends_with(known),
     };
     let mut caches = CACHES.iter();
     caches
         .find(|(table, column, _)| {
-            words.contains(column) && words.iter().any(|word| is_one(&word, table))
+            words.contains(column) && words.iter().any(|word| is_one(word, table))
         })
         .map(|(_, _, advice)| *advice)
 }
@@ -180,7 +181,7 @@ mod tests {
                 "WordPress",
             ),
             (
-                "SELECT cid, data FROM \"cache_render\" WHERE cid IN (?)",
+                "SELECT cid, data FROM \"dr_cache_render\" WHERE cid IN (?)",
                 "Drupal",
             ),
             ("select * from `cache` where `key` = ?", "Laravel"),

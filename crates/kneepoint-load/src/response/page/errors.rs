@@ -120,7 +120,10 @@ impl Texts<'_> {
                     .filter(|text| text.starts_with(words))
                     .map(|_| self.from(0))
             }
-            Place::Title => of_title(title == words && self.page.chars <= SHORT_CHARS),
+            Place::Title => {
+                let says = (1..=SHORT_CHARS).contains(&self.page.chars);
+                of_title(title == words && says)
+            }
         }
     }
 
@@ -309,6 +312,10 @@ mod tests {
         );
         check(
             "<title>Error codes</title><p>All of them.</p>",
+            expect!["a page"],
+        );
+        check(
+            "<title>Exception</title><div id=app></div>",
             expect!["a page"],
         );
     }

@@ -95,6 +95,11 @@ pub(super) fn seed(context: &TierContext, password: &str) -> Vec<CommandSpec> {
          BEGIN NOT ATOMIC FOR found IN (SELECT table_name AS name, table_type AS kind FROM information_schema.tables \
            WHERE table_schema = '{DATABASE}') DO\n\
            EXECUTE IMMEDIATE CONCAT('DROP ', IF(found.kind = 'VIEW', 'VIEW', 'TABLE'), ' `{DATABASE}`.`', found.name, '`');\n\
+         END FOR;\n\
+         FOR found IN (SELECT routine_name AS name, routine_type AS kind FROM information_schema.routines \
+           WHERE routine_schema = '{DATABASE}' UNION ALL SELECT event_name, 'EVENT' FROM information_schema.events \
+           WHERE event_schema = '{DATABASE}') DO\n\
+           EXECUTE IMMEDIATE CONCAT('DROP ', found.kind, ' `{DATABASE}`.`', found.name, '`');\n\
          END FOR; END//\n\
          DELIMITER ;\n"
     ));

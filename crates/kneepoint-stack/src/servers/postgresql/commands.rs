@@ -110,7 +110,10 @@ pub(super) fn seed(context: &TierContext, port: u16, password: &str) -> Vec<Comm
     // A transaction somebody left open must end the wait with an error, not make it endless.
     empty.stdin = Some(format!(
         "SET client_min_messages = warning; SET lock_timeout = '10s';\n\
-         SELECT format('DROP SCHEMA %I CASCADE', nspname) FROM pg_namespace \
+         SELECT format('DROP PUBLICATION %I', pubname) FROM pg_publication \\gexec\n\
+         SELECT format('DROP EXTENSION IF EXISTS %I CASCADE', extname) FROM pg_extension WHERE extname <> 'plpgsql' \\gexec\n\
+         SELECT count(lo_unlink(oid)) FROM pg_largeobject_metadata \\g /dev/null\n\
+         SELECT format('DROP SCHEMA IF EXISTS %I CASCADE', nspname) FROM pg_namespace \
          WHERE nspname !~ '^pg_' AND nspname <> 'information_schema' \\gexec\n\
          CREATE SCHEMA public AUTHORIZATION {APP_ROLE};\n"
     ));

@@ -25,8 +25,8 @@ const USUAL: &[&str] = &[
     "conf/config.ini",
 ];
 /// What the name of an entry has whose value is not copied into a scenario.
-const SECRET: [&str; 8] = [
-    "pass", "pwd", "secret", "token", "key", "salt", "auth", "cred",
+pub(super) const SECRET: [&str; 9] = [
+    "pass", "pwd", "secret", "token", "key", "salt", "auth", "cred", "crypt",
 ];
 /// The same of entries about TLS, which the lab's database does without.
 const NEEDLESS: [&str; 2] = ["ssl", "tls"];
@@ -142,7 +142,9 @@ impl Entry<'_> {
         let value = self.value.to_ascii_lowercase();
         let has_user = value.contains("://") && value.contains('@');
         let mut words = SECRET.iter().chain(&NEEDLESS);
-        !words.any(|word| names.contains(word)) && !has_user && !value.contains("password")
+        let tells = |text: &str| SECRET.iter().any(|word| text.contains(word));
+        let is_secret = words.any(|word| names.contains(word)) || has_user || tells(&value);
+        !is_secret && self.role() != Some(Role::Url)
     }
 }
 

@@ -3,6 +3,7 @@
 
 use super::changes::{FileChange, address};
 use super::database::{DbEngine, SettingsFile, is_address};
+use super::ini::SECRET;
 use super::roles::{Role, of_key};
 use kneepoint_stack::application::lists::{List, lists};
 
@@ -11,16 +12,6 @@ const WHY: &str = "The lab's database instead of yours: what stands on the left 
 pub(super) const OTHERS: [&str; 10] = [
     "test", "redis", "mongo", "mail", "smtp", "ldap", "slave", "replica", "cache", "session",
 ];
-/// Words before a value that can be no call of a function.
-const FIXED: [&str; 6] = [
-    "const ",
-    "public ",
-    "protected ",
-    "private ",
-    "static ",
-    "var ",
-];
-
 /// A list with the settings of a database.
 #[derive(Debug)]
 pub(super) struct Listed<'t> {
@@ -49,7 +40,11 @@ fn is_database(list: &List<'_>) -> bool {
     let has = |role| list.entries.iter().any(|(key, value)| is(key, value, role));
     let is_others = OTHERS.iter().any(|word| path.contains(word));
     let is_one = has(Role::Url) || has(Role::Host) && has(Role::Name);
-    is_one && !is_others
+    let is_sqlite = |(_, value): &(&str, &str)| {
+        text_of(value).and_then(|text| DbEngine::named(text.split(':').next()?))
+            == Some(DbEngine::Sqlite)
+    };
+    is_one && !is_others && !list.entries.iter().any(is_sqlite)
 }
 
 /// Whether an entry has this role, and a value that is written there.
@@ -101,9 +96,7 @@ impl Listed<'_> {
                 self.file
             )
         };
-        let line = &self.text[..opens_at];
-        let line = line.rsplit('\n').next().unwrap_or_default();
-        if FIXED.iter().any(|word| line.trim_start().starts_with(word)) {
+        if self.list.fixed {
             return Err(cannot("which cannot read the environment where it stands"));
         }
         let (from, to) = self
@@ -113,6 +106,13 @@ impl Listed<'_> {
         let (before, bracket) = find.split_at(opens_at - from);
         let text = format!("{before}[{}] + {bracket}", self.values(engine).join(", "));
         Ok(FileChange::replace(self.file, find, text, WHY))
+    }
+
+    /// Whether it is Magento's, which takes the port behind the host and no other way
+    /// (`Magento\Framework\DB\Adapter\Pdo\Mysql::_connect`).
+    fn is_magento(&self) -> bool {
+        let mut keys = self.list.entries.iter().map(|(key, _)| *key);
+        keys.any(|key| ["model", "initStatements"].contains(&key))
     }
 
     /// The beginning of the list with as many lines before it as make it the only one of the file. No line is taken that may
@@ -129,10 +129,7 @@ impl Listed<'_> {
                 .map_or(0, |end| end + 1);
             let find = &self.text[from..to];
             let lower = find.to_ascii_lowercase();
-            if ["pass", "pwd", "secret", "key'", "token"]
-                .iter()
-                .any(|word| lower.contains(word))
-            {
+            if SECRET.iter().any(|word| lower.contains(word)) || lower.contains("://") {
                 return None;
             }
             if self.text.matches(find).count() == 1 {
@@ -151,6 +148,10 @@ impl Listed<'_> {
         let mut host_key = None;
         for (key, value) in &self.list.entries {
             let lab = match of_key(key) {
+                Some(Role::Host) if self.is_magento() => {
+                    has_port = true;
+                    "getenv('DB_HOST') . ':' . getenv('DB_PORT')".to_owned()
+                }
                 Some(Role::Host) => {
                     host_key = Some(*key);
                     "getenv('DB_HOST')".to_owned()
@@ -268,6 +269,36 @@ mod tests {
                     'base' => 'rss',
                   ),
                 );
+            "#]],
+        );
+    }
+
+    #[test]
+    fn magento_takes_its_port_behind_the_host() {
+        check(
+            "<?php\nreturn ['db' => ['connection' => ['default' => [\n 'host' => 'db', 'dbname' => 'shop', 'model' => 'mysql4',\n]]]];\n",
+            &expect![[r#"
+                None Some("shop")
+                <?php
+                return ['db' => ['connection' => ['default' => ['host' => getenv('DB_HOST') . ':' . getenv('DB_PORT'), 'dbname' => getenv('DB_DATABASE')] + [
+                 'host' => 'db', 'dbname' => 'shop', 'model' => 'mysql4',
+                ]]]];
+            "#]],
+        );
+    }
+
+    #[test]
+    fn what_no_call_may_stand_in_is_said() {
+        check(
+            "<?php class Db {\n  public $connections = [\n    'default' => ['host' => 'x', 'database' => 'y'],\n  ];\n}\n",
+            &expect![[r#"
+                None Some("y")
+                ! db.php has the settings of the database in a list, which cannot read the environment where it stands: let an [[app.file]] give it the lab's (DB_HOST and so on)
+                <?php class Db {
+                  public $connections = [
+                    'default' => ['host' => 'x', 'database' => 'y'],
+                  ];
+                }
             "#]],
         );
     }

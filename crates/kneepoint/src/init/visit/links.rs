@@ -146,7 +146,7 @@ fn pair_reads(pair: &str) -> bool {
 fn is_reading(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let is_session = SESSIONS.contains(&name.as_str()) || name.contains("sess");
-    let is_id = name.ends_with("id") && !is_session;
+    let is_id = name.ends_with("id") && !is_session && !does_something(&name);
     let lists = [READING, ROUTING];
     is_id || lists.iter().any(|list| list.contains(&name.as_str()))
 }
@@ -308,6 +308,7 @@ mod tests {
             "/?c=post&a=delete_all",
             "/index.php?/identification",
             "/index.php?/feed",
+            "/?delete_id=5",
             "/?sid=0123456789abcdef",
             "/?PHPSESSID=0123456789abcdef",
         ] {
