@@ -29,6 +29,9 @@ const OTHERS: [(&[u8], &str, &str); 5] = [
     ),
 ];
 
+/// The role that the application logs in as, and that owns what a seed makes.
+pub(crate) const APP_ROLE: &str = "app";
+
 /// What tools of Windows begin a text with.
 const BOM: &[u8] = b"\xef\xbb\xbf";
 

@@ -175,8 +175,13 @@ fn mariadb_takes_a_dump_of_mysql() {
 
     let seed = context.seed.as_ref().expect("there is one");
     std::fs::write(seed, "SELECT 1;\nINSERT INTO nosuch VALUES (1);\n").expect("a seed");
-    let outputs = running.tier.seed.iter().map(|command| Local.run(command));
-    let failed = outputs.last().expect("commands").expect("the client runs");
+    let commands = running.tier.seed.iter();
+    let outputs: Vec<_> = commands.map(|command| Local.run(command)).collect();
+    let failed = outputs
+        .last()
+        .expect("commands")
+        .as_ref()
+        .expect("the client runs");
     assert!(!failed.success(), "{failed:?}");
     assert!(
         failed.stderr.contains("at line 2: Table 'app.nosuch'"),

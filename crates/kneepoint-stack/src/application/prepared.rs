@@ -19,10 +19,9 @@ pub fn unprepared(root: &Path) -> Vec<Unprepared> {
     if let (Some(loader), Some(map)) = (
         composer("autoload_real.php"),
         composer("autoload_classmap.php"),
-    ) {
-        if !classes_are_mapped(&loader, &map) {
-            found.push(Unprepared::ComposerClasses);
-        }
+    ) && !classes_are_mapped(&loader, &map)
+    {
+        found.push(Unprepared::ComposerClasses);
     }
     found
 }

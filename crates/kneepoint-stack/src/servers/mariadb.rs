@@ -4,6 +4,7 @@ mod commands;
 mod options;
 mod private;
 
+use crate::seed::APP_ROLE;
 use crate::server::{self, Server};
 use crate::text::ini::Ini;
 use crate::tier::PHP_USER;
@@ -26,7 +27,6 @@ const USER: &str = "mysql";
 /// The lab's own login, which resets and watches by the connection that is kept for administrators.
 const ROLE: &str = "root";
 /// The application's login and its database.
-const APP_ROLE: &str = "app";
 const DATABASE: &str = "app";
 const SPELLING: Spelling = Spelling {
     sizes: ["K", "M", "G"],

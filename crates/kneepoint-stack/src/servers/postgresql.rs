@@ -3,6 +3,7 @@
 mod commands;
 mod private;
 
+use crate::seed::APP_ROLE;
 use crate::server::{self, Server};
 use crate::text::lines::{self, Dialect, Lines};
 use crate::tier::PHP_USER;
@@ -27,7 +28,6 @@ const USER: &str = "postgres";
 /// the application has used up all others.
 const ROLE: &str = "kneepoint";
 /// The application's role and its database, as in production no superuser.
-pub(crate) const APP_ROLE: &str = "app";
 const DATABASE: &str = "app";
 
 const SPELLING: Spelling = Spelling {

@@ -2,7 +2,7 @@
 
 use super::scanner::{Piece, Scanner, Syntax};
 use super::{Databases, begins, begins_with_any, holds, joined, unquoted};
-use crate::servers::postgresql::APP_ROLE;
+use crate::seed::APP_ROLE;
 use std::borrow::Cow;
 
 /// Databases that a dump of all has of the server itself.

@@ -1,7 +1,8 @@
 //! The commands around a MariaDB server: the data directory, the server itself, the seed.
 
 use super::private::CLIENT;
-use super::{APP_ROLE, DATABASE, USER};
+use super::{DATABASE, USER};
+use crate::seed::APP_ROLE;
 use crate::{TierContext, seed};
 use kneepoint_model::{CommandSpec, ProcessSpec, Ready, Signal};
 use std::path::{Path, PathBuf};

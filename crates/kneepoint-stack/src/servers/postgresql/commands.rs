@@ -1,6 +1,7 @@
 //! The commands around a PostgreSQL server: `initdb`, the server itself, the seed.
 
-use super::{APP_ROLE, DATABASE, ROLE, USER};
+use super::{DATABASE, ROLE, USER};
+use crate::seed::APP_ROLE;
 use crate::{TierContext, seed};
 use kneepoint_model::{CommandSpec, ProcessSpec, Ready, Signal};
 use std::path::{Path, PathBuf};

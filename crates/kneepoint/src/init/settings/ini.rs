@@ -6,7 +6,7 @@ use super::database::{DbEngine, SettingsFile, files_named, is_address};
 use super::environment::address;
 use super::known::REFUSES;
 use super::listed::{OTHERS, port_key};
-use super::roles::{Role, of_key};
+use super::roles::{Role, SECRET, of_key};
 use std::path::Path;
 
 const WHY: &str = "The lab's database instead of yours. (Yours is not written here.)";
@@ -23,10 +23,6 @@ const USUAL: &[&str] = &[
     "config/database.ini",
     "app/config/config.ini",
     "conf/config.ini",
-];
-/// What the name of an entry has whose value is not copied into a scenario.
-pub(super) const SECRET: [&str; 9] = [
-    "pass", "pwd", "secret", "token", "key", "salt", "auth", "cred", "crypt",
 ];
 /// The same of entries about TLS, which the lab's database does without.
 const NEEDLESS: [&str; 2] = ["ssl", "tls"];

@@ -3,8 +3,7 @@
 
 use super::changes::{FileChange, address};
 use super::database::{DbEngine, SettingsFile, is_address};
-use super::ini::SECRET;
-use super::roles::{Role, of_key};
+use super::roles::{Role, SECRET, of_key};
 use kneepoint_stack::application::lists::{List, lists};
 
 const WHY: &str = "The lab's database instead of yours: what stands on the left counts. (Yours is not written here.)";

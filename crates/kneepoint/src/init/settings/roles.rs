@@ -54,6 +54,11 @@ const OTHERS: &[&str] = &[
     "test", "redis", "mongo", "admin", "root", "slave", "replica", "ldap",
 ];
 
+/// What the name of an entry has whose value is not copied into a scenario.
+pub(super) const SECRET: [&str; 9] = [
+    "pass", "pwd", "secret", "token", "key", "salt", "auth", "cred", "crypt",
+];
+
 fn plain(name: &str) -> String {
     let kept = name.chars().filter(|c| c.is_ascii_alphanumeric());
     kept.collect::<String>().to_ascii_lowercase()
