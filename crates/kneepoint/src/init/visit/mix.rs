@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 pub(super) const MOST_PAGES: usize = 6;
 /// Longest text that a page is known by, in bytes.
 const LONGEST_MARK: usize = 100;
-/// Fewest letters of a body without HTML by which it is known.
+/// Fewest letters of the first word of a body without HTML by which it is known \[ours\].
 const FEWEST_LETTERS: usize = 4;
 
 /// A page of the mix, as it was seen.
@@ -86,7 +86,7 @@ fn shape(path: &str) -> String {
 }
 
 /// Text by which a page is known: what stands in its `<title>`, or in its first heading where the title is one that a
-/// page which is not there has, too. As in the body, escapes included. A short line of text is known by itself.
+/// page which is not there has, too. As in the body, escapes included. A short line of text is known by its first word.
 pub(super) fn mark(body: &[u8], missing: Option<&[u8]>) -> Option<String> {
     let text = std::str::from_utf8(body).ok()?;
     let absent = |mark: &&str| {
@@ -99,14 +99,17 @@ pub(super) fn mark(body: &[u8], missing: Option<&[u8]>) -> Option<String> {
     marks.find(absent).map(str::to_owned)
 }
 
-/// A body that is one short line of text, without HTML and JSON, up to a number in it, which may be another one soon.
+/// The first word of a body that is one short line of text, without HTML and JSON. What follows may be another text soon: the
+/// time, or whom the page met.
 fn line(body: &str) -> Option<&str> {
     let body = body.trim();
     let is_line = !body.contains(['<', '{']) && !body.chars().any(char::is_control);
-    let end = body.find(char::is_numeric).unwrap_or(body.len());
-    let line = body[..end].trim_end();
-    let letters = line.chars().filter(|c| c.is_alphabetic()).count();
-    (is_line && body.len() <= LONGEST_MARK && letters >= FEWEST_LETTERS).then_some(line)
+    let end = body
+        .find(|c: char| !c.is_alphabetic())
+        .unwrap_or(body.len());
+    let word = &body[..end];
+    let letters = word.chars().count();
+    (is_line && body.len() <= LONGEST_MARK && letters >= FEWEST_LETTERS).then_some(word)
 }
 
 /// The text in the first element of a name that has nothing but text in it, cut where it is long.
@@ -155,10 +158,7 @@ mod tests {
         assert_eq!(mark(page, Some(page)), None);
         assert_eq!(mark(b"{\"a\": 1}", None), None);
         assert_eq!(mark(b"<title>\xff</title>", None), None);
-        assert_eq!(
-            mark(b"Hello world!\n", None).as_deref(),
-            Some("Hello world!")
-        );
+        assert_eq!(mark(b"Hello world!\n", None).as_deref(), Some("Hello"));
         assert_eq!(mark(b"visits 12", None).as_deref(), Some("visits"));
         assert_eq!(mark(b"Hello world!", Some(b"Hello world!")), None);
         assert_eq!(mark(b"ok 200", None), None, "too short");
