@@ -76,20 +76,21 @@ pub fn look(root: &Path) -> Result<InitFacts> {
             what_to_name(root)
         );
     };
+    let composer = composer(root);
     let machine = kneepoint_experiment::machine();
     let mut facts = InitFacts {
         kind: found.kind,
         name: found.name.into(),
         root: ".".into(),
         front: found.front.display().to_string(),
-        needs: needs(root),
+        needs: needs(&composer),
         engine: None,
         told_in: None,
         seed: None,
         redis: false,
         env: Vec::new(),
         changes: Vec::new(),
-        notes: not_installed(root).into_iter().collect(),
+        notes: not_installed(root, &composer).into_iter().collect(),
         cores: machine.cores as usize,
         memory_bytes: machine.memory_bytes,
     };
@@ -161,8 +162,7 @@ fn composer(root: &Path) -> serde_json::Value {
 }
 
 /// That the packages which composer.json asks for are not there.
-fn not_installed(root: &Path) -> Option<String> {
-    let json = composer(root);
+fn not_installed(root: &Path, json: &serde_json::Value) -> Option<String> {
     let required = json["require"].as_object()?;
     // PHP, its extensions and Composer's own have no vendor; `composer/installers` only says where others go.
     let is_package = |name: &String| name.contains('/') && !name.starts_with("composer/");
@@ -181,8 +181,7 @@ fn not_installed(root: &Path) -> Option<String> {
 }
 
 /// What of PHP composer.json asks for.
-fn needs(root: &Path) -> VisitNeeds {
-    let json = composer(root);
+fn needs(json: &serde_json::Value) -> VisitNeeds {
     let required = json["require"].as_object();
     let names = required.into_iter().flat_map(|required| required.keys());
     VisitNeeds {

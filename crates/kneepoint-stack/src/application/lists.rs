@@ -36,7 +36,7 @@ pub fn lists(text: &str) -> Vec<List<'_>> {
                 };
                 open.push(Some(found.len()));
                 found.push(List {
-                    path: path_of(&found, &open, name.take(), &text[..at]),
+                    path: path_of(outer.map(|outer| &found[outer]), name.take(), &text[..at]),
                     opens_at: at,
                     fixed,
                     entries: Vec::new(),
@@ -127,15 +127,10 @@ fn bracket(text: &str, at: usize) -> Option<Opens> {
     })
 }
 
-fn path_of<'t>(
-    found: &[List<'t>],
-    open: &[Option<usize>],
-    name: Option<&'t str>,
-    before: &'t str,
-) -> Vec<&'t str> {
-    let outer = open.iter().rev().skip(1).find_map(|list| *list);
+/// The path of a list that stands in another, or behind this text.
+fn path_of<'t>(outer: Option<&List<'t>>, name: Option<&'t str>, before: &'t str) -> Vec<&'t str> {
     let mut path = match outer {
-        Some(list) => found[list].path.clone(),
+        Some(outer) => outer.path.clone(),
         None => {
             let line = before.rsplit('\n').next().unwrap_or_default();
             vec![line.trim()]

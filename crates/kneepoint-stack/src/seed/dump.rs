@@ -4,6 +4,7 @@
 //! A statement is left out or passed on as a whole. Rows, texts and bodies of functions pass as they are.
 
 use memchr::memmem;
+use scanner::Piece;
 use std::borrow::Cow;
 
 mod mariadb;
@@ -112,14 +113,19 @@ fn unquoted(text: &[u8]) -> String {
     text.trim_matches(quotes).to_owned()
 }
 
-/// A line of the pieces that are passed on: itself where they are all of it.
-fn joined<'l>(line: &'l [u8], pieces: &[Cow<'l, [u8]>]) -> Cow<'l, [u8]> {
-    let kept: usize = pieces.iter().map(|piece| piece.len()).sum();
-    let is_whole = pieces.iter().all(|piece| matches!(piece, Cow::Borrowed(_)));
+/// A line of what is passed on of its pieces: itself where that is all of it.
+fn passed_on<'l>(
+    line: &'l [u8],
+    pieces: Vec<Piece<'l>>,
+    pass: impl FnMut(Piece<'l>) -> Cow<'l, [u8]>,
+) -> Cow<'l, [u8]> {
+    let passed: Vec<Cow<'l, [u8]>> = pieces.into_iter().map(pass).collect();
+    let kept: usize = passed.iter().map(|piece| piece.len()).sum();
+    let is_whole = passed.iter().all(|piece| matches!(piece, Cow::Borrowed(_)));
     if is_whole && kept == line.len() {
         return Cow::Borrowed(line);
     }
-    let mut text = pieces.concat();
+    let mut text = passed.concat();
     if line.ends_with(b"\n") && !text.ends_with(b"\n") {
         text.push(b'\n');
     }

@@ -1,7 +1,7 @@
 //! Dumps of MySQL and MariaDB, as mysqldump, mariadb-dump and phpMyAdmin write them.
 
 use super::scanner::{Piece, Scanner, Syntax};
-use super::{Databases, begins, begins_with_any, holds, joined, unquoted};
+use super::{Databases, begins, begins_with_any, holds, passed_on, unquoted};
 use crate::tunable_spec;
 use memchr::memmem;
 use std::borrow::Cow;
@@ -93,13 +93,8 @@ impl Reading {
     }
 
     pub(super) fn line<'l>(&mut self, line: &'l [u8]) -> Cow<'l, [u8]> {
-        let pieces: Vec<Cow<'l, [u8]>> = self
-            .scanner
-            .pieces(line)
-            .into_iter()
-            .map(|piece| self.passed(piece))
-            .collect();
-        joined(line, &pieces)
+        let pieces = self.scanner.pieces(line);
+        passed_on(line, pieces, |piece| self.passed(piece))
     }
 
     fn passed<'l>(&mut self, piece: Piece<'l>) -> Cow<'l, [u8]> {

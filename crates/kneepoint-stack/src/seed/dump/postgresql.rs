@@ -1,7 +1,7 @@
 //! Dumps of PostgreSQL, as pg_dump and pg_dumpall write them.
 
 use super::scanner::{Piece, Scanner, Syntax};
-use super::{Databases, begins, begins_with_any, holds, joined, unquoted};
+use super::{Databases, begins, begins_with_any, holds, passed_on, unquoted};
 use crate::seed::APP_ROLE;
 use std::borrow::Cow;
 
@@ -75,20 +75,14 @@ impl Reading {
     pub(super) fn line<'l>(&mut self, line: &'l [u8]) -> Cow<'l, [u8]> {
         if self.in_rows {
             self.in_rows = line.trim_ascii_end() != b"\\.";
-            let row = match self.databases.of_system {
-                true => Cow::Borrowed(&[][..]),
+            return match self.databases.of_system {
+                true => passed_on(line, Vec::new(), |_| Cow::Borrowed(&[])),
                 false => Cow::Borrowed(line),
             };
-            return joined(line, &[row]);
         }
         self.of_all |= line.starts_with(OF_ALL.as_bytes());
-        let pieces: Vec<Cow<'l, [u8]>> = self
-            .scanner
-            .pieces(line)
-            .into_iter()
-            .map(|piece| self.passed(piece))
-            .collect();
-        joined(line, &pieces)
+        let pieces = self.scanner.pieces(line);
+        passed_on(line, pieces, |piece| self.passed(piece))
     }
 
     fn passed<'l>(&mut self, piece: Piece<'l>) -> Cow<'l, [u8]> {

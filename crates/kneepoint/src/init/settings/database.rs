@@ -35,6 +35,11 @@ impl DbEngine {
         }
     }
 
+    /// The same of the scheme that a text begins with: `mysql:host=x`, `pgsql://x`.
+    pub(super) fn of_scheme(text: &str) -> Option<Self> {
+        Self::named(text.split(':').next()?)
+    }
+
     /// The name of the server in a scenario; SQLite has none.
     #[must_use]
     pub fn server(self) -> Option<&'static str> {
@@ -182,8 +187,7 @@ pub(super) fn settings(files: &[SettingsFile]) -> Vec<DbSetting<'_>> {
 
 /// Whether a text is the address of a database and not that of a page.
 pub(super) fn is_address(text: &str) -> bool {
-    let scheme = text.split_once(':').map(|(scheme, _)| scheme);
-    scheme.is_some_and(|scheme| DbEngine::named(scheme).is_some())
+    text.contains(':') && DbEngine::of_scheme(text).is_some()
 }
 
 /// What the settings say the database is: the driver, the scheme of an address, or the usual port.
@@ -192,14 +196,13 @@ pub(super) fn engine(settings: &[DbSetting<'_>]) -> Option<DbEngine> {
         let mut of_role = settings.iter().filter(move |setting| setting.role == role);
         of_role.find_map(|setting| setting.code.text())
     };
-    let scheme = |text: &'_ str| DbEngine::named(text.split(':').next()?);
     let by_port = |port: &str| match port {
         "3306" => Some(DbEngine::Mariadb),
         "5432" => Some(DbEngine::Postgresql),
         _ => None,
     };
     let driver = text_of(Role::Driver).and_then(DbEngine::named);
-    let address = || text_of(Role::Url).and_then(scheme);
+    let address = || text_of(Role::Url).and_then(DbEngine::of_scheme);
     let port = || text_of(Role::Port).and_then(by_port);
     driver.or_else(address).or_else(port)
 }

@@ -5,8 +5,7 @@ use super::changes::FileChange;
 use super::database::{DbEngine, SettingsFile, files_named, is_address};
 use super::environment::address;
 use super::known::REFUSES;
-use super::listed::{OTHERS, port_key};
-use super::roles::{Role, SECRET, of_key};
+use super::roles::{ABOUT_OTHERS, Role, SECRET, is_name, of_key, port_key};
 use std::path::Path;
 
 const WHY: &str = "The lab's database instead of yours. (Yours is not written here.)";
@@ -24,7 +23,7 @@ const USUAL: &[&str] = &[
     "app/config/config.ini",
     "conf/config.ini",
 ];
-/// The same of entries about TLS, which the lab's database does without.
+/// What the name of an entry about TLS has, which the lab's database does without.
 const NEEDLESS: [&str; 2] = ["ssl", "tls"];
 
 /// A section of an INI file.
@@ -155,9 +154,7 @@ impl Section<'_> {
     /// Whether it is about the application's database. `${DB_HOST}` comes from the environment already.
     fn is_database(&self) -> bool {
         let section = self.name.to_ascii_lowercase();
-        let is_others = OTHERS.iter().any(|word| section.contains(word));
-        // Redis numbers its databases.
-        let is_name = |text: &str| !text.chars().all(|c| c.is_ascii_digit());
+        let is_others = ABOUT_OTHERS.iter().any(|word| section.contains(word));
         let is_host = |text: &str| !text.contains("${");
         !is_others
             && self.text(Role::Host).is_some_and(is_host)
@@ -173,7 +170,7 @@ impl Section<'_> {
         };
         let mut drivers = self.entries.iter().filter(says);
         let driver = drivers.find_map(|entry| DbEngine::named(bare(entry.value)));
-        let scheme = || DbEngine::named(self.text(Role::Url)?.split(':').next()?);
+        let scheme = || DbEngine::of_scheme(self.text(Role::Url)?);
         driver.or_else(scheme)
     }
 

@@ -3,14 +3,11 @@
 
 use super::changes::{FileChange, address};
 use super::database::{DbEngine, SettingsFile, is_address};
-use super::roles::{Role, SECRET, of_key};
+use super::roles::{ABOUT_OTHERS, Role, SECRET, is_name, of_key, port_key};
 use kneepoint_stack::application::lists::{List, lists};
 
 const WHY: &str = "The lab's database instead of yours: what stands on the left counts. (Yours is not written here.)";
-/// What a list is about that is no database of the application's own.
-pub(super) const OTHERS: [&str; 10] = [
-    "test", "redis", "mongo", "mail", "smtp", "ldap", "slave", "replica", "cache", "session",
-];
+
 /// A list with the settings of a database.
 #[derive(Debug)]
 pub(super) struct Listed<'t> {
@@ -37,11 +34,10 @@ fn of_file(file: &SettingsFile) -> impl Iterator<Item = Listed<'_>> {
 fn is_database(list: &List<'_>) -> bool {
     let path = list.path.join(" ").to_ascii_lowercase();
     let has = |role| list.entries.iter().any(|(key, value)| is(key, value, role));
-    let is_others = OTHERS.iter().any(|word| path.contains(word));
+    let is_others = ABOUT_OTHERS.iter().any(|word| path.contains(word));
     let is_one = has(Role::Url) || has(Role::Host) && has(Role::Name);
     let is_sqlite = |(_, value): &(&str, &str)| {
-        text_of(value).and_then(|text| DbEngine::named(text.split(':').next()?))
-            == Some(DbEngine::Sqlite)
+        text_of(value).and_then(DbEngine::of_scheme) == Some(DbEngine::Sqlite)
     };
     is_one && !is_others && !list.entries.iter().any(is_sqlite)
 }
@@ -50,8 +46,7 @@ fn is_database(list: &List<'_>) -> bool {
 fn is(key: &str, value: &str, role: Role) -> bool {
     let fits = |text: &str| match role {
         Role::Url => is_address(text),
-        // Redis numbers its databases.
-        Role::Name => !text.chars().all(|c| c.is_ascii_digit()),
+        Role::Name => is_name(text),
         _ => true,
     };
     of_key(key) == Some(role) && text_of(value).is_some_and(fits)
@@ -76,7 +71,7 @@ impl Listed<'_> {
 
     /// Which database it is, where it says so.
     pub(super) fn engine(&self) -> Option<DbEngine> {
-        let scheme = || DbEngine::named(self.text(Role::Url)?.split(':').next()?);
+        let scheme = || DbEngine::of_scheme(self.text(Role::Url)?);
         let driver = self.text(Role::Driver).and_then(DbEngine::named);
         driver.or_else(scheme)
     }
@@ -176,15 +171,6 @@ impl Listed<'_> {
         }
         values
     }
-}
-
-/// What a list with this name for the host calls its port.
-pub(super) fn port_key(host: &str) -> String {
-    let host = host.strip_suffix("name").unwrap_or(host);
-    let stem = host
-        .strip_suffix("host")
-        .or_else(|| host.strip_suffix("server"));
-    format!("{}port", stem.unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -54,6 +54,10 @@ const OTHERS: &[&str] = &[
     "test", "redis", "mongo", "admin", "root", "slave", "replica", "ldap",
 ];
 
+/// What a list or a section is about that is no database of the application's own.
+pub(super) const ABOUT_OTHERS: [&str; 10] = [
+    "test", "redis", "mongo", "mail", "smtp", "ldap", "slave", "replica", "cache", "session",
+];
 /// What the name of an entry has whose value is not copied into a scenario.
 pub(super) const SECRET: [&str; 9] = [
     "pass", "pwd", "secret", "token", "key", "salt", "auth", "cred", "crypt",
@@ -111,6 +115,20 @@ pub(super) fn of_key(name: &str) -> Option<Role> {
         ("driver" | "type", _) => Role::Driver,
         _ => return None,
     })
+}
+
+/// What a list or a section with this name for the host calls its port.
+pub(super) fn port_key(host: &str) -> String {
+    let host = host.strip_suffix("name").unwrap_or(host);
+    let stem = host
+        .strip_suffix("host")
+        .or_else(|| host.strip_suffix("server"));
+    format!("{}port", stem.unwrap_or_default())
+}
+
+/// Whether a text may be the name of a database. Redis numbers its own.
+pub(super) fn is_name(text: &str) -> bool {
+    !text.chars().all(|c| c.is_ascii_digit())
 }
 
 /// What a name of an environment variable says of Redis.
