@@ -13,6 +13,9 @@ use Illuminate\Support\Facades\Facade;
 
 define('LARAVEL_START', microtime(true));
 
+// As Octane does: this is PHP's command line, and serves requests.
+$_ENV['APP_RUNNING_IN_CONSOLE'] = false;
+
 $app = require __DIR__ . '/bootstrap/app.php';
 $kernel = $app->make(Kernel::class);
 $kernel->bootstrap();

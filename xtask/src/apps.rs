@@ -40,7 +40,8 @@ pub(crate) struct Options {
     /// Where applications are prepared and kept (default: kneepoint-apps in the system's temporary directory)
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// Where those lie that no package brings: DIR/kanboard, DIR/freshrss, DIR/symfony, DIR/laravel
+    /// Where those lie that no package brings: DIR/kanboard, DIR/freshrss, DIR/symfony, DIR/laravel, DIR/piwigo, DIR/opencart,
+    /// DIR/matomo, each with its dump
     #[arg(long, value_name = "DIR")]
     from: Option<PathBuf>,
     /// What each command is told to take (default: 90s for a limit, 2m for a diagnosis)
@@ -137,7 +138,7 @@ fn plant_all(
     options: &Options,
     out: &mut impl std::io::Write,
 ) -> anyhow::Result<bool> {
-    let build = program.build()?;
+    let build = built::identity(&program.binary)?;
     let known = options
         .json
         .as_deref()

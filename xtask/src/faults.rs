@@ -5,6 +5,7 @@
 //! anybody else would: the bench knows no rule and no server.
 
 mod fault;
+mod kept;
 mod runner;
 mod table;
 mod times;
@@ -13,6 +14,7 @@ mod verdict;
 use crate::flags;
 use crate::program;
 use fault::Fault;
+use kept::Kept;
 use runner::Runner;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -38,7 +40,7 @@ pub(crate) struct Options {
     /// The program to test (default: built with cargo build --release -p kneepoint)
     #[arg(long, value_name = "PATH")]
     binary: Option<PathBuf>,
-    /// Also write the results there, renewed after every fault
+    /// Also write the results there, renewed after every fault; what the same program was already asked is taken from it
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
@@ -64,7 +66,8 @@ pub(crate) fn run(options: Options) -> anyhow::Result<ExitCode> {
         grace: Duration::from_secs(30),
         interrupted: Arc::clone(&interrupted),
     };
-    let table = run_all(&runner, faults, options.json.as_deref())?;
+    let known = Kept::read(options.json.as_deref(), program::identity(&runner.binary)?)?;
+    let table = run_all(&runner, faults, &known)?;
     write!(out, "{table}")?;
     let complete = !interrupted.load(Ordering::Relaxed);
     if !complete {
@@ -78,7 +81,7 @@ pub(crate) fn run(options: Options) -> anyhow::Result<ExitCode> {
 }
 
 /// One fault after the other: two at once would take each other's processor.
-fn run_all(runner: &Runner, faults: Vec<Fault>, json: Option<&Path>) -> anyhow::Result<Table> {
+fn run_all(runner: &Runner, faults: Vec<Fault>, kept: &Kept) -> anyhow::Result<Table> {
     let mut progress = std::io::stderr();
     let mut table = Table::default();
     let count = faults.len();
@@ -93,23 +96,32 @@ fn run_all(runner: &Runner, faults: Vec<Fault>, json: Option<&Path>) -> anyhow::
             fault.name,
             fault.about
         )?;
-        let lacking = fault.requires.iter().find_map(|it| it.lacking());
-        let row = if let Some(lacking) = lacking {
-            Row::new(fault, Duration::ZERO, Outcome::Skipped(lacking))
-        } else {
-            let (elapsed, record) = runner.diagnose(&fault)?;
-            let judged =
-                record.and_then(|text| verdict::judge(&fault.expect, &fault.demands, &text));
-            let outcome = judged.map_or_else(Outcome::Failed, |verdict| {
-                Outcome::Judged(Box::new(verdict))
-            });
-            Row::new(fault, elapsed, outcome)
+        let row = match kept.row(&fault) {
+            Some(row) => row,
+            None => ask(runner, fault)?,
         };
+        // What was interrupted was not judged.
+        if runner.interrupted.load(Ordering::Relaxed) {
+            break;
+        }
         writeln!(progress, "      {}", row.in_words())?;
         table.rows.push(row);
-        flags::write_json(json, &table.to_json())?;
+        kept.write(&table)?;
     }
     Ok(table)
+}
+
+/// Has a fault diagnosed, unless the machine lacks what it requires.
+fn ask(runner: &Runner, fault: Fault) -> anyhow::Result<Row> {
+    if let Some(lacking) = fault.requires.iter().find_map(|it| it.lacking()) {
+        return Ok(Row::new(fault, Duration::ZERO, Outcome::Skipped(lacking)));
+    }
+    let (elapsed, record) = runner.diagnose(&fault)?;
+    let judged = record.and_then(|text| verdict::judge(&fault.expect, &fault.demands, &text));
+    let outcome = judged.map_or_else(Outcome::Failed, |verdict| {
+        Outcome::Judged(Box::new(verdict))
+    });
+    Ok(Row::new(fault, elapsed, outcome))
 }
 
 #[cfg(test)]

@@ -27,6 +27,16 @@ pub(crate) fn find(binary: Option<&Path>) -> anyhow::Result<PathBuf> {
     Ok(binary)
 }
 
+/// Which program it is, for results that are kept: what another one said does not count.
+///
+/// # Errors
+/// It cannot be looked at.
+pub(crate) fn identity(binary: &Path) -> anyhow::Result<String> {
+    let about = std::fs::metadata(binary)?;
+    let changed = about.modified()?.duration_since(std::time::UNIX_EPOCH)?;
+    Ok(format!("{} bytes, {} s", about.len(), changed.as_secs()))
+}
+
 /// What `kneepoint load --json` says of its only target.
 ///
 /// # Errors

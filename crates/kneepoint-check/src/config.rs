@@ -14,6 +14,7 @@ mod ini;
 mod lines;
 mod mysql;
 mod nginx;
+mod pgbouncer;
 mod postgresql;
 mod redis;
 
@@ -23,6 +24,7 @@ pub(crate) use haproxy::read as haproxy;
 pub(crate) use ini::{IniPlaces, read as php_ini};
 pub(crate) use mysql::{PERSISTED as MYSQL_PERSISTED, read as mysql};
 pub(crate) use nginx::{host_of, read as nginx};
+pub(crate) use pgbouncer::read as pgbouncer;
 pub(crate) use postgresql::read as postgresql;
 pub(crate) use redis::read as redis;
 

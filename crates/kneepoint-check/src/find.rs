@@ -7,6 +7,7 @@ mod gather;
 mod memory;
 mod php;
 pub(crate) mod queues;
+mod releases;
 mod requests;
 #[cfg(test)]
 mod scale;
@@ -196,6 +197,7 @@ pub(crate) fn kind_named(name: &str) -> Option<ServiceKind> {
         "redis-server" | "valkey-server" | "keydb-server" => Some(ServiceKind::Redis),
         "mariadbd" | "mysqld" => Some(ServiceKind::Mysql),
         "postgres" => Some(ServiceKind::Postgresql),
+        "pgbouncer" => Some(ServiceKind::Pgbouncer),
         "unitd" => Some(ServiceKind::Unit),
         "frankenphp" => Some(ServiceKind::FrankenPhp),
         name if name.starts_with("php-fpm") => Some(ServiceKind::Fpm),
@@ -260,6 +262,7 @@ fn assemble(
     let is_web = |kind| matches!(kind, ServiceKind::Nginx | ServiceKind::Apache);
     let mut links = chain::join(&all, is_web);
     let (apps, silent) = apps::find(&mut all, &links, time);
+    releases::judge(&mut all, time);
     // An Apache executes applications itself, and asks whom they ask.
     links.retain(|link| all[link.from].service.kind == ServiceKind::Nginx);
     // Applications ask more sockets.
@@ -400,6 +403,7 @@ mod tests {
             ["nginx 10 1", "nginx 12 1", "redis 20 0", "php-fpm 30 1"]
         );
         assert_eq!(shown(&[30]), ["php-fpm 30 1"]);
+        assert_eq!(kind_named("pgbouncer"), Some(ServiceKind::Pgbouncer));
     }
 
     #[test]

@@ -1,9 +1,14 @@
 //! The end of a log: known lines, how often, since when.
 
+mod slow;
+
+pub(crate) use slow::Stacks;
+
 use crate::files::{Content, Files, Unread};
 use crate::snapshot::LogHits;
 use kneepoint_model::{LogFormat, LogKind};
 use kneepoint_telemetry::classify;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// How much of the end of a log is read, in bytes.
@@ -26,7 +31,7 @@ pub(crate) fn hits(
 /// A line with a meaning.
 struct Line {
     kind: LogKind,
-    /// In seconds, of whatever zone; minus infinity where it carries no time.
+    /// In seconds, of whatever zone; minus infinity where neither it nor a line before it carries a time.
     at: f64,
     said: String,
     pool: Option<String>,
@@ -43,30 +48,23 @@ struct Lines {
 impl Lines {
     fn of(content: &Content, path: &str, format: LogFormat) -> Self {
         let text = content.text();
-        let mut lines = text.lines();
-        if content.length > content.bytes.len() as u64 {
-            // The first line is a part of one.
-            lines.next();
-        }
-        let docker = path.ends_with("-json.log");
         let mut told: Vec<Line> = Vec::new();
         let mut latest = f64::NEG_INFINITY;
-        for line in lines {
-            let unwrapped = if docker { unwrap(line) } else { None };
-            let line = unwrapped.as_deref().unwrap_or(line);
-            let stamp = stamp(line);
-            let at = stamp.as_ref().map_or(f64::NEG_INFINITY, |(_, at)| *at);
+        for line in whole_lines(&text, content) {
+            let (line, stamp) = stamped(line, path);
+            // A line without a time was written after the one before it.
+            let at = stamp.as_ref().map_or(latest, |(_, at)| *at);
             latest = latest.max(at);
             // PHP-FPM says so after a start and after a reload.
             if format == LogFormat::FpmError && line.contains("ready to handle connections") {
                 told.retain(|line| !line.of_settings);
             }
-            if let Some(kind) = classify(format, line).filter(|kind| tells(*kind)) {
+            if let Some(kind) = classify(format, &line).filter(|kind| tells(*kind)) {
                 told.push(Line {
                     kind,
                     at,
                     said: stamp.map_or_else(String::new, |(text, _)| text),
-                    pool: pool(line),
+                    pool: pool(&line),
                     of_settings: of_settings(format, kind),
                 });
             }
@@ -120,6 +118,7 @@ fn of_settings(format: LogFormat, kind: LogKind) -> bool {
         LogFormat::Redis | LogFormat::Mariadb => {
             matches!(kind, Kind::TooManyDbClients | Kind::TooManyCacheClients)
         }
+        LogFormat::Pgbouncer => matches!(kind, Kind::TooManyDbClients | Kind::PoolerTimeout),
         _ => false,
     }
 }
@@ -132,10 +131,33 @@ fn tells(kind: LogKind) -> bool {
     )
 }
 
-/// The line in a line of Docker's own file.
-fn unwrap(line: &str) -> Option<String> {
+/// The lines of what was read of a file: where that is its end only, the first may be a part of one.
+fn whole_lines<'t>(text: &'t str, content: &Content) -> std::str::Lines<'t> {
+    let mut lines = text.lines();
+    if content.length > content.bytes.len() as u64 {
+        lines.next();
+    }
+    lines
+}
+
+/// A line of the log at a path, out of Docker's own file where that keeps it, with the time that it carries: as it is
+/// written, and in seconds, of whatever zone.
+fn stamped<'t>(line: &'t str, path: &str) -> (Cow<'t, str>, Option<(String, f64)>) {
+    let is_kept = path.ends_with("-json.log");
+    let Some((line, kept)) = is_kept.then(|| unwrap(line)).flatten() else {
+        return (Cow::Borrowed(line), stamp(line));
+    };
+    // Docker's times are all of one zone, and lines without a time of their own have them, too.
+    let time = stamp(&kept).or_else(|| stamp(&line));
+    (Cow::Owned(line), time)
+}
+
+/// The line in a line of Docker's own file, and the time at which Docker took it.
+fn unwrap(line: &str) -> Option<(String, String)> {
     let value: serde_json::Value = serde_json::from_str(line).ok()?;
-    Some(value.get("log")?.as_str()?.trim_end().to_owned())
+    let text = value.get("log")?.as_str()?.trim_end().to_owned();
+    let time = value.get("time").and_then(serde_json::Value::as_str);
+    Some((text, time.unwrap_or_default().to_owned()))
 }
 
 fn pool(line: &str) -> Option<String> {
@@ -312,6 +334,31 @@ mod tests {
         let path = "/x/1-json.log";
         let found = Lines::of(&content, path, LogFormat::FpmError).hits(path, 0.0, 0.0);
         assert_eq!(found[0].count, 1);
+    }
+
+    #[test]
+    fn a_line_without_a_time_is_as_old_as_the_one_before_it_or_as_docker_says() {
+        const HEAP: &str = "zend_mm_heap corrupted";
+        let age = |text: String, path: &str| {
+            let content = Content {
+                length: text.len() as u64,
+                bytes: text.into(),
+                modified_s: 0.0,
+            };
+            let found = Lines::of(&content, path, LogFormat::Apache).hits(path, 10.0, 0.0);
+            let ages = found.into_iter().map(|hits| hits.age_s);
+            ages.collect::<Vec<_>>()
+        };
+        let line =
+            |minute: &str| format!("[Thu Nov 19 22:{minute}:00.000000 2026] [mpm:notice] x\n");
+        assert_eq!(age(format!("{HEAP}\n"), "/error.log"), [None]);
+        let between = format!("{}{HEAP}\n{}", line("00"), line("30"));
+        assert_eq!(age(between, "/error.log"), [Some(1810.0)]);
+        let kept = |minute: &str| {
+            format!("{{\"log\":\"{HEAP}\\n\",\"time\":\"2026-11-19T22:{minute}:00.5Z\"}}\n")
+        };
+        let both = kept("00") + &kept("30");
+        assert_eq!(age(both, "/x/1-json.log"), [Some(10.0)]);
     }
 
     proptest! {

@@ -4,18 +4,20 @@ use kneepoint_model::{Layer, LogKind};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 
+mod hits;
 mod listen;
 mod nginx;
 mod php;
 mod service;
 mod settings;
 
+pub use hits::{LogHits, SlowLog, SlowPeer};
 pub use listen::{ListenEndpoint, Listener};
 pub use nginx::{Nginx, Pass, Upstream, WebService};
-pub use php::{FpmPool, PhpService, ServiceProcess};
+pub use php::{CachedRelease, FpmPool, PhpService, ServiceProcess};
 pub use service::{
-    Blind, Container, Limits, Link, LogHits, MachineState, NetworkPlace, ReadFile, ResourceLimit,
-    Runtime, ServedApp, Service, ServiceKind,
+    Blind, Container, Limits, Link, MachineState, NetworkPlace, ReadFile, ResourceLimit, Runtime,
+    ServedApp, Service, ServiceKind,
 };
 pub use settings::{SettingSource, SettingValue, Settings};
 
@@ -189,7 +191,7 @@ impl ServiceKind {
             Self::Nginx | Self::Apache => Layer::Web,
             Self::Fpm | Self::Unit | Self::FrankenPhp => Layer::Php,
             Self::Redis => Layer::Cache,
-            Self::Mysql | Self::Postgresql => Layer::Db,
+            Self::Mysql | Self::Postgresql | Self::Pgbouncer => Layer::Db,
         }
     }
 }
@@ -203,74 +205,81 @@ impl fmt::Display for ServiceKind {
 /// The words for a meaning of log lines.
 #[must_use]
 pub fn said(kind: LogKind) -> &'static str {
-    let known: &[(LogKind, &str)] = &[
-        (LogKind::PoolExhausted, "the pool reached its size"),
-        (
-            LogKind::PoolBusySpawning,
-            "the pool was busy and added workers",
-        ),
-        (LogKind::WorkerCrashed, "a worker was ended by a signal"),
-        (
-            LogKind::RequestTerminated,
-            "a request was ended for running too long",
-        ),
-        (
-            LogKind::RequestSlow,
-            "a request ran longer than the slow limit",
-        ),
-        (
-            LogKind::UpstreamQueueFull,
-            "the listener of the next tier was full",
-        ),
-        (
-            LogKind::UpstreamConnectTimeout,
-            "connecting to the next tier timed out",
-        ),
-        (
-            LogKind::UpstreamReadTimeout,
-            "the next tier did not answer in time",
-        ),
-        (LogKind::UpstreamRefused, "nobody listened at the next tier"),
-        (
-            LogKind::UpstreamReset,
-            "the next tier closed the connection",
-        ),
-        (LogKind::NoLocalPort, "no local port was left"),
-        (LogKind::NoFileDescriptors, "no file descriptor was left"),
-        (
-            LogKind::NoConnectionSlots,
-            "worker_connections were not enough",
-        ),
-        (
-            LogKind::HeaderTooBig,
-            "the response header did not fit its buffer",
-        ),
-        (
-            LogKind::BufferedToFile,
-            "a response went through a temporary file",
-        ),
-        (
-            LogKind::NoLiveUpstreams,
-            "every server of the next tier counted as down",
-        ),
-        (LogKind::RateLimited, "a configured limit refused requests"),
-        (LogKind::PhpFatal, "PHP ended with a fatal error"),
-        (
-            LogKind::TooManyDbClients,
-            "the database refused a connection for want of slots",
-        ),
-        (
-            LogKind::TooManyCacheClients,
-            "the cache refused a connection for want of slots",
-        ),
-        (
-            LogKind::OutOfMemory,
-            "the kernel killed a process for want of memory",
-        ),
-    ];
-    let found = known.iter().find(|(one, _)| *one == kind);
+    let found = SAID.iter().find(|(one, _)| *one == kind);
     found.map_or("something else", |(_, words)| words)
 }
+
+const SAID: &[(LogKind, &str)] = &[
+    (LogKind::PoolExhausted, "the pool reached its size"),
+    (
+        LogKind::PoolBusySpawning,
+        "the pool was busy and added workers",
+    ),
+    (LogKind::WorkerCrashed, "a worker was ended by a signal"),
+    (
+        LogKind::RequestTerminated,
+        "a request was ended for running too long",
+    ),
+    (
+        LogKind::RequestSlow,
+        "a request ran longer than the slow limit",
+    ),
+    (
+        LogKind::UpstreamQueueFull,
+        "the listener of the next tier was full",
+    ),
+    (
+        LogKind::UpstreamConnectTimeout,
+        "connecting to the next tier timed out",
+    ),
+    (
+        LogKind::UpstreamReadTimeout,
+        "the next tier did not answer in time",
+    ),
+    (LogKind::UpstreamRefused, "nobody listened at the next tier"),
+    (
+        LogKind::UpstreamReset,
+        "the next tier closed the connection",
+    ),
+    (LogKind::NoLocalPort, "no local port was left"),
+    (LogKind::NoFileDescriptors, "no file descriptor was left"),
+    (
+        LogKind::NoConnectionSlots,
+        "worker_connections were not enough",
+    ),
+    (
+        LogKind::HeaderTooBig,
+        "the response header did not fit its buffer",
+    ),
+    (
+        LogKind::BufferedToFile,
+        "a response went through a temporary file",
+    ),
+    (
+        LogKind::NoLiveUpstreams,
+        "every server of the next tier counted as down",
+    ),
+    (LogKind::RateLimited, "a configured limit refused requests"),
+    (LogKind::PhpFatal, "PHP ended with a fatal error"),
+    (LogKind::HeapCorrupted, "PHP found its memory corrupted"),
+    (
+        LogKind::KeptConnectionLost,
+        "PHP used a connection that the other end had closed",
+    ),
+    (
+        LogKind::TooManyDbClients,
+        "the database refused a connection for want of slots",
+    ),
+    (LogKind::PoolerTimeout, "the pooler had no connection free"),
+    (
+        LogKind::TooManyCacheClients,
+        "the cache refused a connection for want of slots",
+    ),
+    (
+        LogKind::OutOfMemory,
+        "the kernel killed a process for want of memory",
+    ),
+];
 
 #[cfg(test)]
 mod tests {

@@ -1,5 +1,6 @@
 //! What a diagnosis is given, and the readings that several rules take from it.
 
+pub(crate) mod bursts;
 pub(crate) mod calls;
 pub(crate) mod chains;
 pub(crate) mod hot;
@@ -13,9 +14,19 @@ use kneepoint_model::{
     AppSwitch, CallTrace, Interval, Layer, LoadPoint, LockChains, LogEvent, LogKind, Metric,
     RunningTier, Series, SeriesSet, SettingKey, Slo, Stack, StackProfile, SwitchKind, Unprepared,
 };
+use std::net::SocketAddr;
 
 /// Waits for locks that an application takes, as telemetry names them.
 pub(crate) const LOCKS: [&str; 3] = ["flock", "fcntl", "semaphore"];
+
+/// The port of nameservers.
+const NAMESERVER: u16 = 53;
+/// Who looks names up for the programs of its own machine, as telemetry names it: systemd-resolved, nscd.
+const NAME_SOCKETS: [&str; 3] = [
+    "unix:/run/systemd/resolve/io.systemd.Resolve",
+    "unix:/run/nscd/socket",
+    "unix:/var/run/nscd/socket",
+];
 
 /// Everything the rules may look at.
 #[derive(Debug, Clone, Default)]
@@ -143,10 +154,18 @@ impl Wait {
         Self::LOCK_CALLS.contains(&self.call.as_str())
     }
 
-    /// A worker that waits for a peer over a connection which leads to no tier of the stack.
+    /// A worker that waits for a peer over a connection which leads to no tier of the stack. Who says addresses is no such
+    /// peer.
     pub(crate) fn is_for_outsider(&self) -> bool {
         // Telemetry names a peer by its layer where it is a tier, and by its address otherwise.
-        self.peer.contains([':', '/']) && self.layer().is_none()
+        self.peer.contains([':', '/']) && self.layer().is_none() && !self.is_for_name()
+    }
+
+    /// A worker that waits for the address of a name.
+    pub(crate) fn is_for_name(&self) -> bool {
+        let is_nameserver = |peer: SocketAddr| peer.port() == NAMESERVER;
+        let is_socket = NAME_SOCKETS.contains(&self.peer.as_str());
+        is_socket || self.peer.parse().is_ok_and(is_nameserver)
     }
 
     /// A worker that waits for a lock the application took.

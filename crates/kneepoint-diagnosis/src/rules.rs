@@ -50,6 +50,7 @@ catalogue! {
         session_row_lock,
         blocked_on_unknown_peer,
         asks_itself,
+        names_asked_again,
         program_per_request,
         cron_by_visitors,
         hot_row,
@@ -77,6 +78,7 @@ catalogue! {
         debug_switched_on,
         cache_switched_off,
         laravel_not_cached,
+        symfony_env_parsed,
         autoloader_not_optimized,
         session_cleaning,
         repeated_query,
@@ -86,6 +88,7 @@ catalogue! {
         sequential_scan,
         large_answers,
         large_payload,
+        cache_stampede,
         hot_function,
     }
     // 6: the number of workers

@@ -1,8 +1,9 @@
 //! What several instruments need of the Linux kernel, read in one place.
 //!
-//! This crate alone parses `/proc`, finds the hierarchies of control groups, enters network namespaces and speaks
-//! sock_diag. What is read often has a parser of its own that allocates little ([`Stat`], [`Kept`], [`SockDiag`]); what is
-//! read now and then comes from the crate `procfs` ([`ProcessEntry`], [`Hierarchies`], [`machine`]).
+//! This crate alone parses `/proc`, finds the hierarchies of control groups, enters namespaces, asks semaphores who has
+//! them and speaks sock_diag. What is read often has a parser of its own that allocates little ([`Stat`], [`Kept`],
+//! [`SockDiag`]); what is read now and then comes from the crate `procfs` ([`ProcessEntry`], [`Hierarchies`],
+//! [`machine`]).
 //!
 //! It must never know what a program is or what a number means for the stack, keep anything between two runs, start a
 //! process, write a file, or print.
@@ -16,6 +17,7 @@ pub mod namespace;
 pub mod network;
 pub mod privilege;
 pub mod process;
+pub mod semaphore;
 pub mod sock_diag;
 mod tree;
 

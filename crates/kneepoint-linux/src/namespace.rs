@@ -1,4 +1,4 @@
-//! Entering a network namespace, for good or for one piece of work.
+//! Entering a network namespace, for good or for one piece of work; and one of semaphores, for a piece of work.
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::File;
@@ -65,6 +65,20 @@ pub fn inside_path<T: Send>(
         })?
 }
 
+/// Runs a closure in the IPC namespace of a process: the numbers of semaphores, and what `/proc/sysvipc` lists, are those
+/// that the process knows.
+///
+/// # Errors
+/// The process is gone, or the right to enter its namespace (root) is missing.
+pub fn inside_ipc_of<T: Send>(pid: u32, work: impl FnOnce() -> T + Send) -> io::Result<T> {
+    let namespace = File::open(format!("/proc/{pid}/ns/ipc"))?;
+    on_a_thread_of_its_own(|| {
+        let kind = LinkNameSpaceType::InterProcessCommunication;
+        move_into_link_name_space(namespace.as_fd(), Some(kind))?;
+        Ok(work())
+    })?
+}
+
 /// Runs a closure on a thread that ends right after it: a namespace is a thread's, and one that changed it must not
 /// serve anything else.
 ///
@@ -103,5 +117,6 @@ mod tests {
         );
         let error = enter_path(Some(path)).expect_err("no such file");
         assert_eq!(error.raw_os_error(), Some(libc::ENOENT));
+        assert!(inside_ipc_of(u32::MAX, || ()).is_err());
     }
 }

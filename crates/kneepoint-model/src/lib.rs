@@ -32,8 +32,8 @@ pub use condition::threshold::Threshold;
 pub use evidence::account::Account;
 pub use evidence::chain::{LockChain, LockChains, LockKind, LockParty, LockWait, lock_chains};
 pub use evidence::inside::{
-    CallKind, CallSum, CallTrace, MetStack, SlowPlace, SlowRequests, StackProfile, TracedCall,
-    TracedRoute,
+    CallKind, CallSum, CallTrace, MetAtOnce, MetStack, SlowPlace, SlowRequests, StackProfile,
+    TracedCall, TracedRoute,
 };
 pub use evidence::log::{LogEvent, LogKind};
 pub use evidence::metric::{Kind, Metric, Series, SeriesSet};

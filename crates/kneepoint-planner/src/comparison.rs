@@ -67,18 +67,21 @@ pub fn describe_effect(effect: &Effect) -> String {
             counted(effect.pairs)
         );
     };
+    let range = ratio.ratio_range(|end| format!("{end:.2}"));
+    let factor = match range {
+        Some(range) if ratio.estimate.is_finite() => format!("x{:.2} ({range})", ratio.estimate),
+        Some(range) => range,
+        None => "factor not known".to_owned(),
+    };
     let undecided = effect.verdict == Verdict::Inconclusive;
-    let unseen = effect.smallest_visible.filter(|_| undecided);
+    let unseen = effect.visible().filter(|_| undecided);
     let unseen = unseen.map_or_else(String::new, |least| {
         let least = format_share(least);
         format!(", smallest effect it could have seen {least}")
     });
     format!(
-        "{} x{:.2} ({:.2} to {:.2}), {} in {}{unseen}",
+        "{} {factor}, {} in {}{unseen}",
         effect.quantity,
-        ratio.estimate,
-        ratio.low,
-        ratio.high,
         effect.verdict,
         counted(effect.pairs)
     )
@@ -103,9 +106,42 @@ pub fn describe_settings(settings: &[Setting]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::ComparisonBase;
-    use kneepoint_model::Interval;
+    use super::{ComparisonBase, describe_effect};
     use kneepoint_model::run::LimitResult;
+    use kneepoint_model::{Effect, Interval};
+
+    #[test]
+    fn an_effect_is_described_by_what_its_pairs_say_and_no_more() {
+        let described = |[low, estimate, high]: [f64; 3], visible: f64| {
+            describe_effect(&Effect {
+                quantity: "capacity".into(),
+                ratio: Some(Interval {
+                    low,
+                    estimate,
+                    high,
+                }),
+                pairs: 3,
+                smallest_visible: Some(visible),
+                ..Effect::default()
+            })
+        };
+        assert_eq!(
+            described([0.9, 1.1, 1.34], 0.25),
+            "capacity x1.10 (0.90 to 1.34), inconclusive in 3 pairs, smallest effect it could have seen 25 %"
+        );
+        assert_eq!(
+            described([1e-8, 1.1, 4.8e8], 4.8e8),
+            "capacity factor not known, inconclusive in 3 pairs"
+        );
+        assert_eq!(
+            described([1.3, f64::INFINITY, f64::INFINITY], f64::INFINITY),
+            "capacity at least 1.30, inconclusive in 3 pairs"
+        );
+        assert_eq!(
+            describe_effect(&Effect::default()),
+            ": no verdict from 0 pairs"
+        );
+    }
 
     fn check(interval: [f64; 3], steps: &[(f64, f64)], rate_hz: f64) {
         let [low, estimate, high] = interval;

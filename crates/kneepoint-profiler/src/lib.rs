@@ -47,6 +47,7 @@ pub use process::Pools;
 pub use process::ini::ini;
 pub use process::ini_files::{IniFiles, ini_files};
 pub use process::opcache::{OpcacheState, opcache};
+pub use process::scripts::opcache_scripts;
 pub use record::profile::{Cost, Counts, PhpProfile};
 pub use record::{RecordOptions, RecordProgress, WaitsFor, record};
 pub use sample::{Attached, Sample, SampleOutcome, State, WorkerRequest};

@@ -5,6 +5,7 @@ pub(crate) mod elf;
 pub(crate) mod ini;
 pub(crate) mod ini_files;
 pub(crate) mod opcache;
+pub(crate) mod scripts;
 
 use crate::error::ProfilerError;
 use elf::{Exports, Found, Symbols};

@@ -34,7 +34,8 @@ pub struct RecordOptions {
     pub duration: Duration,
     /// Whether stacks begin with their request.
     pub by_request: bool,
-    /// Whether the stacks of requests with a name are kept by it (see [`PhpProfile::stacks_of`]).
+    /// Whether the stacks of requests with a name are kept by it (see [`PhpProfile::stacks_of`]), and all stacks by the
+    /// moment they were met at.
     pub by_id: bool,
 }
 
@@ -85,6 +86,10 @@ pub fn record(
                 .notes
                 .push(format!("process {} has ended", options.pid));
             break;
+        }
+        if options.by_id {
+            let at_s = began.elapsed().as_secs_f64();
+            recorder.profile.begin_moment(at_s);
         }
         recorder.sample_all(waits_for);
         due += period;

@@ -224,12 +224,11 @@ pub(crate) fn rate_interval(interval: &Interval) -> String {
     interval_in(RateUnit::Requests, interval)
 }
 
-/// A ratio with the figures it deserves: `1.84`, `0.993`, `12.4`.
+/// A ratio with the figures it deserves: `1.84`, `0.993`, `12.4`; `unknown` for what is not a number.
 pub(crate) fn ratio(value: f64) -> String {
-    if !value.is_finite() || value > 1e6 {
-        return "unbounded".into();
-    }
     match value.abs() {
+        v if !v.is_finite() => "unknown".into(),
+        v if v > 1e6 => "over a million".into(),
         v if (v - 1.0).abs() < 0.1 => format!("{value:.3}"),
         v if v < 10.0 => format!("{value:.2}"),
         v if v < 100.0 => format!("{value:.1}"),
@@ -237,26 +236,33 @@ pub(crate) fn ratio(value: f64) -> String {
     }
 }
 
-/// `1.84 (1.74 to 1.95)`.
-pub(crate) fn ratio_interval(interval: &Interval) -> String {
-    format!(
-        "{} ({})",
-        ratio(interval.estimate),
-        ratio_range(interval).replace(' ', "\u{a0}")
-    )
+/// `1.84 (1.74 to 1.95)`, and `1.84 (at least 1.74)` where the other end says nothing; `None` where neither does.
+pub(crate) fn ratio_interval(interval: &Interval) -> Option<String> {
+    let range = tied(&ratio_range(interval)?);
+    Some(match interval.estimate.is_finite() {
+        true => format!("{} ({range})", ratio(interval.estimate)),
+        false => range,
+    })
 }
 
-/// `x1.84 (1.74 to 1.95)`; that it is not known, where there were too few pairs to tell.
-pub(crate) fn factor(effect: &Effect) -> String {
-    match &effect.ratio {
-        Some(ratio) => format!("x{}", ratio_interval(ratio)),
+/// `x1.84 (1.74 to 1.95)`; that it is not known, where neither end says anything.
+pub(crate) fn times(interval: &Interval) -> String {
+    match ratio_interval(interval) {
+        Some(told) if interval.estimate.is_finite() => format!("x{told}"),
+        Some(told) => told,
         None => "not known".to_owned(),
     }
 }
 
-/// `1.74 to 1.95`.
-pub(crate) fn ratio_range(interval: &Interval) -> String {
-    format!("{} to {}", ratio(interval.low), ratio(interval.high))
+/// `x1.84 (1.74 to 1.95)`; that it is not known, where there were too few pairs to tell.
+pub(crate) fn factor(effect: &Effect) -> String {
+    let ratio = effect.ratio.as_ref();
+    ratio.map_or_else(|| "not known".to_owned(), times)
+}
+
+/// `1.74 to 1.95`, `at least 1.74`, `at most 1.95`; `None` where neither end says anything.
+pub(crate) fn ratio_range(interval: &Interval) -> Option<String> {
+    interval.ratio_range(ratio)
 }
 
 /// `8 pairs, 32 closed-loop workers, 5 s steps; an effect below 3.1 % would not show`: how many trials an effect rests on, over how long, and how
@@ -285,8 +291,7 @@ pub(crate) fn effect_conditions(effect: &Effect) -> String {
 
 /// From which effect on a comparison could have seen one; nothing where there are too few pairs to say.
 pub(crate) fn visible(effect: &Effect) -> Option<String> {
-    let least = effect.smallest_visible.filter(|least| least.is_finite())?;
-    Some(share(least))
+    effect.visible().map(share)
 }
 
 /// `; CPU time a request, both at once x1.05, a pair scatters by 1.6 % (8 pairs); ...`: what each measure says, where there
@@ -560,9 +565,28 @@ mod tests {
     #[test]
     fn what_is_no_number_is_not_printed_as_one() {
         check(rate(f64::NAN), "unknown");
-        check(ratio(f64::INFINITY), "unbounded");
+        check(ratio(f64::INFINITY), "unknown");
+        check(ratio(4e8), "over a million");
         check(ms(None), "no response");
         check(duration(-1.0), "unknown");
         check(clock(f64::NAN), "00:00");
+    }
+
+    #[test]
+    fn a_factor_is_told_as_far_as_its_interval_says_something() {
+        let told = |low, estimate, high, expected| {
+            let ratio = Interval {
+                low,
+                estimate,
+                high,
+            };
+            check(times(&ratio), expected);
+        };
+        told(1.74, 1.84, 1.95, "x1.84 (1.74 to 1.95)");
+        told(1.3, 2.0, f64::INFINITY, "x2.00 (at least 1.30)");
+        told(1.3, f64::INFINITY, f64::INFINITY, "at least 1.30");
+        told(0.0, 0.8, 1.3, "x0.80 (at most 1.30)");
+        told(0.0, 1.2, f64::INFINITY, "not known");
+        told(f64::NAN, 0.0, f64::INFINITY, "not known");
     }
 }

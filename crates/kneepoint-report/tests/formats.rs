@@ -3,7 +3,7 @@
 use crate::support;
 use crate::support::{INJECTION, SECRET};
 use expect_test::expect_file;
-use kneepoint_model::{Confidence, Run, Verdict};
+use kneepoint_model::{Confidence, Interval, Run, Verdict};
 use kneepoint_report::{
     FORMATS, Format, LoadFormat, Options, RunOutcome, Styles, redact, render, render_load,
     summarise,
@@ -260,6 +260,86 @@ fn verdicts_say_no_more_than_was_measured() {
         RunOutcome::Nothing,
         "Nothing has been measured.",
     );
+}
+
+/// The words of a report with single spaces between them.
+fn words(run: &Run, format: &str) -> String {
+    let text = written(run, format);
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_run_with_undecided_remedies_says_so_beside_its_result() {
+    let mut run = support::tuned();
+    run.decisions[2].effect.verdict = Verdict::Inconclusive;
+    assert_eq!(
+        summarise(&run).verdict,
+        "R* rose from 38.5/s (37.2 to 39.8) to 118/s (114 to 121), a factor of 3.05 (2.87 to 3.26). Undecided, because the \
+         run was too short or the machine too busy: NGX-04."
+    );
+    let told = "Undecided, because the run was too short or the machine too busy: NGX-04.";
+    for format in ["terminal", "html", "markdown"] {
+        assert!(words(&run, format).contains(told), "{format}");
+        assert!(!words(&support::tuned(), format).contains("Undecided, because"));
+    }
+}
+
+#[test]
+fn what_was_read_from_the_stack_is_recommended_though_its_comparison_did_not_end() {
+    let mut run = support::tuned();
+    run.findings[0].confidence = Confidence::Suspected;
+    let decision = &mut run.decisions[0];
+    (decision.kept, decision.leave_one_out) = (false, None);
+    decision.effect.verdict = Verdict::Inconclusive;
+    let heading = "Recommended, though its gain could not be measured";
+    for format in ["terminal", "html", "markdown"] {
+        let text = words(&run, format);
+        let (_, rest) = text.split_once(heading).unwrap_or_else(|| panic!("{text}"));
+        let what: String = rest.chars().take(100).collect();
+        assert!(what.contains("OPC-01"), "{format}: {what}");
+    }
+    // What was only concluded from how the stack behaved under load is undecided and no more.
+    run.findings[0]
+        .seen
+        .retain(|seen| !seen.conditions.is_empty());
+    for format in ["terminal", "html", "markdown"] {
+        assert!(!words(&run, format).contains(heading), "{format}");
+    }
+}
+
+#[test]
+fn an_effect_has_no_number_that_its_pairs_do_not_tell() {
+    let check = |ratio: Option<[f64; 3]>, expected: &str| {
+        let mut run = support::tuned();
+        (run.proof, run.restarted) = (None, None);
+        run.decisions.retain(|decision| !decision.kept);
+        for finding in &mut run.findings {
+            finding.effects.clear();
+        }
+        let effect = &mut run.decisions[0].effect;
+        effect.verdict = Verdict::Inconclusive;
+        effect.ratio = ratio.map(|[low, estimate, high]| Interval {
+            low,
+            estimate,
+            high,
+        });
+        effect.smallest_visible = ratio.map(|[.., high]| high - 1.0);
+        for format in FORMATS {
+            let text = words(&run, format.name);
+            let is_inf = |word: &str| matches!(word, "inf" | "unbounded");
+            let mut single = text.split(|c: char| !c.is_alphanumeric());
+            assert!(!single.any(is_inf), "{}: {text}", format.name);
+            for no in ["visible from", "smallest visible", "would not show"] {
+                assert!(!text.contains(no), "{}: {no}", format.name);
+            }
+            let is_for_people = ["terminal", "html", "markdown"].contains(&format.name);
+            assert!(!is_for_people || text.contains(expected), "{}", format.name);
+        }
+    };
+    check(None, "not known");
+    check(Some([1.3, 2.0, f64::INFINITY]), "at least 1.30");
+    // Of three pairs that scatter much.
+    check(Some([1e-8, 1.1, 485_165_195.0]), "not known");
 }
 
 #[test]

@@ -16,6 +16,8 @@ pub use mentions::{Mention, Mentioned, likeliest, mentions, mentions_in};
 pub use prepared::{classes_are_mapped, entries, unprepared};
 pub use switches::{FILES, add, is_switch_word, of_file, switches};
 
+/// An object cache of WordPress, with which is measured what one is worth: the text of `wp-content/object-cache.php`.
+pub const OBJECT_CACHE: &str = include_str!("application/object-cache.php");
 /// Most bytes that are read of a file of settings: some applications keep theirs in one of a few hundred kilobytes.
 const MOST_BYTES: u64 = 4 << 20;
 
@@ -58,6 +60,29 @@ mod tests {
         let _socket = std::os::unix::net::UnixListener::bind(&dotenv).expect("a socket");
         assert_eq!(dotenv_text(root.path()), "");
         assert!(switches(root.path()).is_empty());
+    }
+
+    #[test]
+    fn the_object_cache_has_what_wordpress_asks_every_one_for() {
+        for name in [
+            "init",
+            "close",
+            "get",
+            "get_multiple",
+            "set",
+            "add",
+            "replace",
+            "delete",
+            "incr",
+            "decr",
+            "flush",
+            "add_global_groups",
+            "add_non_persistent_groups",
+            "switch_to_blog",
+        ] {
+            let function = format!("\nfunction wp_cache_{name}(");
+            assert!(OBJECT_CACHE.contains(&function), "{name}");
+        }
     }
 
     /// How much longer four times as much takes; the least of some times, since others use the machine, too.

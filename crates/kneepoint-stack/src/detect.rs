@@ -172,8 +172,8 @@ const SIGNATURES: &[Signature] = &[
     plain(
         "YOURLS",
         &[&["yourls-loader.php"]],
-        // Some put a page of their own before it.
-        &["index.php", "yourls-loader.php"],
+        // An index.php beside it is a page of one's own for `/` alone.
+        &["yourls-loader.php"],
     ),
     plain(
         UNKNOWN,
@@ -223,34 +223,70 @@ pub fn detect(exists: impl Fn(&Path) -> bool) -> Option<Detected> {
     })
 }
 
-/// [`detect`] on a directory of this machine; where no usual file is there, the one that an `.htaccess` names.
+/// [`detect`] on a directory of this machine. Where no known application is there, its `.htaccess` may name another front
+/// controller.
 #[must_use]
 pub fn detect_dir(root: &Path) -> Option<Detected> {
-    detect(|path| root.join(path).is_file()).or_else(|| rewritten(root))
+    let Some(found) = detect(|path| root.join(path).is_file()) else {
+        let mut dirs = PUBLIC.iter().map(Path::new);
+        return dirs.find_map(|dir| rewritten(root, dir, false));
+    };
+    let dir = found.front.parent().unwrap_or(Path::new(""));
+    let other = (found.name == UNKNOWN).then(|| rewritten(root, dir, true));
+    Some(other.flatten().unwrap_or(found))
 }
 
-/// The file to which an `.htaccess` hands every request. Where an index.php lies beside it, nobody asks: Apache gives `/` to
-/// that one, and the lab has one front controller for `/` and all else.
-fn rewritten(root: &Path) -> Option<Detected> {
-    PUBLIC.iter().map(Path::new).find_map(|dir| {
-        let htaccess = dir.join(".htaccess");
-        let path = root.join(&htaccess);
-        let is_small = std::fs::metadata(&path)
-            .is_ok_and(|file| file.is_file() && file.len() <= LARGEST_BYTES);
-        let text = is_small.then(|| std::fs::read_to_string(&path).ok());
-        let text = text.flatten()?;
-        let mut fronts = text
-            .lines()
-            .filter_map(takes_all)
-            .map(|name| dir.join(name));
-        let front = fronts.find(|front| root.join(front).is_file())?;
-        Some(Detected {
-            kind: AppKind::Plain,
-            name: UNKNOWN,
-            because: vec![htaccess, front.clone()],
-            front,
-        })
+/// The file to which the `.htaccess` of a directory hands requests. `beside_index`: an index.php lies there, which answers for
+/// `/` only where the rule passes directories over.
+fn rewritten(root: &Path, dir: &Path, beside_index: bool) -> Option<Detected> {
+    let htaccess = dir.join(".htaccess");
+    let path = root.join(&htaccess);
+    let is_small =
+        std::fs::metadata(&path).is_ok_and(|file| file.is_file() && file.len() <= LARGEST_BYTES);
+    let text = is_small.then(|| std::fs::read_to_string(&path).ok());
+    let text = text.flatten()?;
+    let mut fronts = handed_to(&text)
+        .into_iter()
+        .map(|(name, passes_over)| (dir.join(name), passes_over));
+    let (front, passes_over) = fronts.find(|(front, _)| root.join(front).is_file())?;
+    (passes_over || !beside_index).then(|| Detected {
+        kind: AppKind::Plain,
+        name: UNKNOWN,
+        because: vec![htaccess, front.clone()],
+        front,
     })
+}
+
+/// The PHP files to which rules of an `.htaccess` hand everything, each with whether its rule passes over what is a file or a
+/// directory.
+fn handed_to(text: &str) -> Vec<(&str, bool)> {
+    let mut found = Vec::new();
+    let mut conditions = Vec::new();
+    for line in text.lines() {
+        let word = line.split_whitespace().next().unwrap_or_default();
+        if word.eq_ignore_ascii_case("RewriteCond") {
+            conditions.push(line);
+        } else if word.eq_ignore_ascii_case("RewriteRule") {
+            let passes_over = pass_over(&conditions);
+            found.extend(takes_all(line).map(|name| (name, passes_over)));
+            conditions.clear();
+        }
+    }
+    found
+}
+
+/// Whether the conditions of a rule pass over files and directories, and ask for nothing but the path: another one may be
+/// true now and then only.
+fn pass_over(conditions: &[&str]) -> bool {
+    let tests = conditions.iter().map(|line| {
+        let mut words = line.split_whitespace().skip(1);
+        let of = words.next().unwrap_or_default();
+        let is_path = of.contains("REQUEST_FILENAME") || of.contains("REQUEST_URI");
+        words.next().filter(|_| is_path).unwrap_or_default()
+    });
+    let tests: Vec<&str> = tests.collect();
+    let has = |test: &str| tests.contains(&test);
+    has("!-f") && has("!-d") && tests.iter().all(|test| test.starts_with('!'))
 }
 
 /// The PHP file to which a line of an `.htaccess` hands everything, of the directory that it lies in.
@@ -401,6 +437,29 @@ mod tests {
         }
         let front = detect_dir(dir.path()).map(|found| found.front);
         assert_eq!(front.as_deref(), expected.map(Path::new), "{htaccess}");
+    }
+
+    #[test]
+    fn an_htaccess_names_the_front_controller_beside_an_index_that_has_the_directories() {
+        let conditions = |more: &str| {
+            format!(
+                "RewriteCond %{{REQUEST_FILENAME}} !-f\nRewriteCond %{{REQUEST_FILENAME}} !-d\n{more}\n\
+                 RewriteRule ^.*$ /loader.php [L]\n"
+            )
+        };
+        let both = ["loader.php", "index.php"];
+        check_dir(&conditions(""), &both, Some("loader.php"));
+        let but_files = "RewriteCond %{REQUEST_URI} !\\.css$";
+        check_dir(&conditions(but_files), &both, Some("loader.php"));
+        check_dir(&conditions(""), &["index.php"], Some("index.php"));
+        let known = ["loader.php", "index.php", "matomo.php"];
+        check_dir(&conditions(""), &known, Some("index.php"));
+        let at_night = "RewriteCond %{TIME_HOUR} !12";
+        check_dir(&conditions(at_night), &both, Some("index.php"));
+        let never_reached = format!("RewriteRule . index.php [L]\n{}", conditions(""));
+        check_dir(&never_reached, &both, Some("index.php"));
+        let yourls = ["yourls-loader.php", "index.php"];
+        check_dir("", &yourls, Some("yourls-loader.php"));
     }
 
     #[test]

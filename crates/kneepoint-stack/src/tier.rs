@@ -61,6 +61,17 @@ impl AppContext {
             |name| name.to_string_lossy().into_owned(),
         )
     }
+
+    /// The files that answer for a directory, the first that is there: its index.php, then the front controller. Where that
+    /// one has another name, `/` and `/admin/` belong to the index.php that lies there, as where a rule of Apache passes
+    /// directories over (`!-d`).
+    pub(crate) fn index_names(&self) -> String {
+        let front = self.front_name();
+        if front == "index.php" {
+            return front;
+        }
+        format!("index.php {front}")
+    }
 }
 
 /// A configuration file of the user.

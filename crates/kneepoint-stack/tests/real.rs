@@ -309,7 +309,7 @@ fn the_applications_run_on_the_whole_chain() {
             "base64:a25lZXBvaW50LWZpeHR1cmUtbm90LWEtc2VjcmV0ISE=",
             &[("/visits", "visits"), ("/session", "visits")][..],
         ),
-        ("slim", "", &[("/json", "slim")][..]),
+        ("lumen", "", &[("/json", "lumen")][..]),
     ] {
         let dir = temp_dir();
         let mut app = repository_app(name, "public/index.php");

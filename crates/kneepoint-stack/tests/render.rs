@@ -324,6 +324,30 @@ fn seconds(text: Option<&str>) -> Option<u64> {
 }
 
 #[test]
+fn a_directory_belongs_to_its_index_where_the_front_controller_has_another_name() {
+    let check = |kind: &str, mut context: TierContext, file: &str, lines: [&str; 2]| {
+        let fronts = ["public/index.php", "public/loader.php"];
+        for (front, line) in fronts.into_iter().zip(lines) {
+            context.app.front = front.into();
+            let tier = render(kind, &context);
+            assert!(text(&tier, file).contains(line), "{kind}: {line}");
+        }
+    };
+    let nginx = ["    index index.php;", "    index index.php loader.php;"];
+    check("nginx", web(), "nginx.conf", nginx);
+    let apache_lines = [
+        "DirectoryIndex index.php index.html\n",
+        "DirectoryIndex index.php loader.php index.html\n",
+    ];
+    check("apache", apache(), "apache2.conf", apache_lines);
+    let caddy = [
+        "try_files {path} index.php\n",
+        "try_files {path} {path}/index.php loader.php\n",
+    ];
+    check("frankenphp", frankenphp(), "Caddyfile", caddy);
+}
+
+#[test]
 fn every_server_is_in_the_list_once() {
     let kinds: Vec<&str> = SERVERS.iter().map(|server| server.kind()).collect();
     assert_eq!(

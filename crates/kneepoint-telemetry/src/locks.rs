@@ -1,5 +1,5 @@
-//! Who waits for whose lock: for a file by the kernel, for rows and locks with a name by the database, each joined to the PHP
-//! worker behind it.
+//! Who waits for whose lock: for a file or a semaphore by the kernel, for rows and locks with a name by the database, each joined
+//! to the PHP worker behind it.
 //!
 //! A session of a database is joined to a worker by the port that its connection comes from. Over a Unix socket there is no
 //! port, and the session stands for itself.
@@ -7,11 +7,13 @@
 mod files;
 mod mariadb;
 mod postgresql;
+mod semaphores;
 mod sessions;
 
 use crate::waiting_on::{Doing, Peers};
 use kneepoint_linux::process;
 use kneepoint_model::{Layer, LockKind, LockParty, LockWait, RunningTier};
+use semaphores::Semaphores;
 use sessions::{Session, SessionWait, Sessions};
 use std::collections::{BTreeMap, HashMap};
 
@@ -22,6 +24,7 @@ const PAUSE: u32 = 20;
 pub struct LockWatch {
     master: u32,
     peers: Peers,
+    semaphores: Semaphores,
     sessions: Sessions,
     database: Option<Box<dyn Database>>,
     quiet: u32,
@@ -34,6 +37,14 @@ impl std::fmt::Debug for LockWatch {
             .field("master", &self.master)
             .finish_non_exhaustive()
     }
+}
+
+/// A worker waits for what another process has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct WorkerWait {
+    waiter: u32,
+    holder: u32,
+    object: String,
 }
 
 /// A database that tells who waits for whom.
@@ -55,6 +66,7 @@ impl LockWatch {
         Some(Self {
             master: php.pid,
             peers: Peers::of(php),
+            semaphores: Semaphores::of(php.pid),
             sessions: Sessions::of(php),
             database: database.and_then(|tier| mariadb::of(tier).or_else(|| postgresql::of(tier))),
             quiet: 0,
@@ -67,7 +79,10 @@ impl LockWatch {
         let Ok(workers) = process::children(self.master) else {
             return Vec::new();
         };
-        let mut waits = self.files(&workers);
+        let files = files::waits(&workers);
+        let mut waits = self.held(files, LockKind::File, &workers);
+        let semaphores = self.semaphores.waits(&workers);
+        waits.extend(self.held(semaphores, LockKind::Semaphore, &workers));
         let asked = self.ask();
         if !asked.is_empty() {
             let ports = self.sessions.workers_by_port(&workers);
@@ -82,8 +97,8 @@ impl LockWatch {
         self.trouble.as_deref()
     }
 
-    fn files(&mut self, workers: &[u32]) -> Vec<LockWait> {
-        let found = files::waits(workers);
+    /// Each with what its holder does.
+    fn held(&mut self, found: Vec<WorkerWait>, kind: LockKind, workers: &[u32]) -> Vec<LockWait> {
         let mut doing: BTreeMap<u32, String> = BTreeMap::new();
         found
             .into_iter()
@@ -95,8 +110,8 @@ impl LockWatch {
                 LockWait {
                     waiter: worker(wait.waiter, String::new()),
                     holder: worker(wait.holder, holder),
-                    kind: LockKind::File,
-                    object: wait.path,
+                    kind,
+                    object: wait.object,
                 }
             })
             .collect()

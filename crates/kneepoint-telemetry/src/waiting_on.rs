@@ -28,6 +28,10 @@ use wait::{
 const REMEMBERED: usize = 4096;
 /// Descriptors of one poll that are looked at.
 const POLLED: u64 = 4;
+/// A wait for an event that another thread, or the kernel, makes.
+const EVENT: &str = "recv descriptor";
+/// The port of nameservers.
+const NAMESERVER: u16 = 53;
 
 /// What a worker is doing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -118,9 +122,12 @@ impl Peers {
                         .unwrap_or_else(|| "connect".to_owned()),
                 }
             }
-            Wait::Poll(address, count) => memory(pid, address, count.min(POLLED) * 8)
-                .and_then(|bytes| self.first(pid, parse_pollfds(&bytes)))
-                .unwrap_or_else(|| "poll".to_owned()),
+            Wait::Poll(address, count) => {
+                let known = self.polled(pid, address, count);
+                let is_for_nobody = known.as_deref().is_none_or(|label| label == EVENT);
+                let asked = is_for_nobody.then(|| self.asked_by_thread(pid)).flatten();
+                asked.or(known).unwrap_or_else(|| "poll".to_owned())
+            }
             Wait::Select(count, read, write) => {
                 let bytes = count.div_ceil(8).min(128);
                 let set = |at: u64| {
@@ -136,6 +143,36 @@ impl Peers {
             }
             Wait::Other => channel(pid),
         }
+    }
+
+    fn polled(&mut self, pid: u32, address: u64, count: u64) -> Option<String> {
+        let bytes = memory(pid, address, count.min(POLLED) * 8)?;
+        self.first(pid, parse_pollfds(&bytes))
+    }
+
+    /// The nameserver that another thread of a worker waits for: curl starts one for each name, and waits until it is done.
+    fn asked_by_thread(&mut self, pid: u32) -> Option<String> {
+        // Beside a worker that is a thread itself are others, with requests of their own.
+        if kneepoint_linux::process::process_of(pid) != Some(pid) {
+            return None;
+        }
+        let threads = kneepoint_linux::process::threads(pid).ok()?;
+        let mut others = threads.into_iter().filter(|thread| *thread != pid);
+        others.find_map(|thread| {
+            let mut buffer = [0; 256];
+            let path = format!("/proc/{pid}/task/{thread}/syscall");
+            let call = kneepoint_linux::file::read_once(&path, &mut buffer).ok()?;
+            let Some(Syscall::In(number, args)) = parse_syscall(call) else {
+                return None;
+            };
+            // Memory and descriptors are those of the process.
+            let label = match wait_of(number, &args) {
+                Wait::On(verb, fd) => self.on(pid, verb, fd),
+                Wait::Poll(address, count) => self.polled(pid, address, count),
+                _ => None,
+            };
+            label.filter(|label| is_for_nameserver(label))
+        })
     }
 
     fn first(&mut self, pid: u32, mut fds: impl Iterator<Item = (Verb, i32)>) -> Option<String> {
@@ -291,6 +328,13 @@ impl Waits {
     }
 }
 
+/// Whether a label leads to a nameserver.
+fn is_for_nameserver(label: &str) -> bool {
+    let peer = label.split_once(' ').map_or(label, |(_, peer)| peer);
+    let is_it = |peer: SocketAddr| peer.port() == NAMESERVER;
+    peer.parse().is_ok_and(is_it)
+}
+
 fn unknown(verb: Verb) -> String {
     match verb {
         Verb::Recv => "recv unknown".to_owned(),
@@ -327,7 +371,7 @@ fn address_of(any: SocketAddrAny) -> Option<Address> {
 }
 
 /// Some bytes of a process's memory.
-fn memory(pid: u32, address: u64, length: u64) -> Option<Vec<u8>> {
+pub(crate) fn memory(pid: u32, address: u64, length: u64) -> Option<Vec<u8>> {
     let mut bytes = vec![0; usize::try_from(length).ok()?];
     let read = File::open(format!("/proc/{pid}/mem"))
         .ok()?
@@ -364,6 +408,7 @@ fn by_state(pid: u32) -> Doing {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::UdpSocket;
 
     fn check(configured: &str, seen: &str, expected: bool) {
         let parse = |text: &str| text.parse::<Address>().expect(text);
@@ -393,6 +438,25 @@ mod tests {
         assert_eq!(waits.name(&double), "api.example.test:80");
         let other: Address = "198.18.0.7:81".parse().expect("an address");
         assert_eq!(waits.name(&other), "198.18.0.7:81");
+    }
+
+    #[test]
+    fn a_nameserver_that_a_thread_asks_is_seen() {
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
+        socket.connect("127.0.0.1:53").expect("an address");
+        // Nobody is sent anything, so that nobody answers: it waits until this process ends.
+        std::thread::spawn(move || socket.recv(&mut [0; 16]));
+        let own = std::process::id();
+        let mut peers = Peers::of(&crate::source::tests::tier_without_doors(own));
+        let asked = (0..200).find_map(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            peers.asked_by_thread(own)
+        });
+        assert_eq!(asked.as_deref(), Some("recv 127.0.0.1:53"));
+        assert!(is_for_nameserver("recv [fd00::a]:53"));
+        for other in ["recv 10.0.0.2:5353", "recv unix:/run/x", "poll"] {
+            assert!(!is_for_nameserver(other), "{other}");
+        }
     }
 
     #[test]

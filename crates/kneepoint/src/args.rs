@@ -46,6 +46,7 @@ pub struct Args {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run the main job on the bundled Laravel application, configured as badly as two real sites were
+    #[command(after_help = TUNE_AFTER_HELP)]
     Demo(DemoArgs),
     /// Say what is wrong with the stack that already runs, in seconds, without a request, a write or a signal
     #[command(after_help = check::AFTER_HELP)]
@@ -190,7 +191,7 @@ pub struct RunArgs {
     pub output: OutputArgs,
 }
 
-/// What stands below the help of `tune`.
+/// What stands below the help of `tune` and `demo`.
 const TUNE_AFTER_HELP: &str = "\
 Exit codes:
   0    it ended, and every remedy of a suspected finding was judged
@@ -298,4 +299,23 @@ pub struct RulesArgs {
     /// Print as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_help_names_the_exit_code_of_a_run_with_undecided_remedies() {
+        let code = crate::UNDECIDED;
+        let told = format!(" {code} it ended, and some remedies could not be judged");
+        for name in ["tune", "demo"] {
+            let mut program = Args::command();
+            let command = program.find_subcommand_mut(name).expect("a command");
+            let help = command.render_long_help().to_string();
+            let words: Vec<&str> = help.split_whitespace().collect();
+            assert!(words.join(" ").contains(&told), "{name}: {help}");
+        }
+    }
 }

@@ -51,6 +51,8 @@ pub struct InitFacts {
     pub seed: Option<Seed>,
     /// Whether it uses Redis.
     pub redis: bool,
+    /// The hosts that its settings and its dump call the site's own.
+    pub hosts: Vec<String>,
     /// What its environment needs beside what the lab offers.
     pub env: Vec<EnvValue>,
     /// What its private copy needs to be changed.
@@ -88,9 +90,13 @@ pub fn look(root: &Path) -> Result<InitFacts> {
         told_in: None,
         seed: None,
         redis: false,
+        hosts: Vec::new(),
         env: Vec::new(),
         changes: Vec::new(),
-        notes: not_installed(root, &composer).into_iter().collect(),
+        notes: not_installed(root, &composer)
+            .into_iter()
+            .chain(beside_index(root, &found.front))
+            .collect(),
         cores: machine.cores as usize,
         memory_bytes: machine.memory_bytes,
     };
@@ -180,12 +186,28 @@ fn not_installed(root: &Path, json: &serde_json::Value) -> Option<String> {
     })
 }
 
+/// That an index.php lies beside a front controller of another name.
+fn beside_index(root: &Path, front: &Path) -> Option<String> {
+    let index = front.with_file_name("index.php");
+    let is_beside = index != front && root.join(&index).is_file();
+    is_beside.then(|| {
+        format!(
+            "`/` goes to {}, and what is neither a file nor a directory to {}",
+            index.display(),
+            front.display()
+        )
+    })
+}
+
 /// What of PHP composer.json asks for.
 fn needs(json: &serde_json::Value) -> VisitNeeds {
     let required = json["require"].as_object();
     let names = required.into_iter().flat_map(|required| required.keys());
     VisitNeeds {
         version: json["require"]["php"].as_str().map(str::to_owned),
+        platform: json["config"]["platform"]["php"]
+            .as_str()
+            .map(str::to_owned),
         extensions: names
             .filter_map(|name| name.strip_prefix("ext-").map(str::to_owned))
             .collect(),

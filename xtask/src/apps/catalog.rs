@@ -35,6 +35,9 @@ pub(super) const APPLICATIONS: &[Application] = &[
     given("freshrss"),
     given("symfony"),
     given("laravel"),
+    given("piwigo"),
+    given("opencart"),
+    given("matomo"),
 ];
 
 const fn packaged(

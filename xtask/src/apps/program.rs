@@ -22,16 +22,6 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// Which program it is: of another one, no result counts.
-    ///
-    /// # Errors
-    /// It cannot be looked at.
-    pub(super) fn build(&self) -> anyhow::Result<String> {
-        let about = std::fs::metadata(&self.binary)?;
-        let changed = about.modified()?.duration_since(std::time::UNIX_EPOCH)?;
-        Ok(format!("{} bytes, {} s", about.len(), changed.as_secs()))
-    }
-
     /// `kneepoint init DIR`.
     ///
     /// # Errors

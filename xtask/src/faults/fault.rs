@@ -4,6 +4,7 @@ use anyhow::{Context, ensure};
 use serde::Deserialize;
 use serde::de::IntoDeserializer as _;
 use std::collections::BTreeMap;
+use std::hash::{Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 
 /// A misconfiguration with the answer that is right for it, or a healthy stack.
@@ -23,7 +24,8 @@ pub(super) struct Fault {
     pub(super) remedy_must_win: bool,
     /// What the machine must have for it to show.
     pub(super) requires: Vec<Requirement>,
-    /// What is laid over the scenario, as TOML. [`FILES`] in it stands for the directory of `files`.
+    /// What is laid over the scenario, as TOML. [`FILES`] in it stands for the directory of `files`; what [`HERE`] stands for
+    /// is there already.
     pub(super) overlay: String,
     /// Files that the overlay names, by name: configurations, seeds.
     pub(super) files: BTreeMap<String, String>,
@@ -31,6 +33,9 @@ pub(super) struct Fault {
 
 /// What stands in an overlay for the directory in which a fault's `[files]` lie.
 pub(super) const FILES: &str = "{files}";
+
+/// What stands in an overlay, as it is written, for the directory of the fault's file.
+const HERE: &str = "{here}";
 
 /// What a diagnosis must say beside the first code, and what it must not.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -139,6 +144,17 @@ impl Requirement {
     }
 }
 
+/// A directory as text within a string of TOML.
+fn here(dir: &Path) -> anyhow::Result<String> {
+    let dir = std::env::current_dir()?.join(dir);
+    let dir = std::path::absolute(dir)?.display().to_string();
+    ensure!(
+        !dir.contains(['"', '\'', '\\', '\n']),
+        "`{dir}` has a character that a path in an overlay cannot have"
+    );
+    Ok(dir)
+}
+
 fn is_in_path(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
@@ -189,8 +205,17 @@ impl Fault {
             expect,
             remedy_must_win: written.remedy_raises_limit,
             requires: requires.collect::<Result<_, _>>()?,
-            overlay: toml::to_string(&written.inject)?,
+            overlay: toml::to_string(&written.inject)?.replace(HERE, &here(dir)?),
         })
+    }
+}
+
+impl Fault {
+    /// Another one for a file of other content: results that are kept are those of this fault only.
+    pub(super) fn digest(&self) -> String {
+        let mut hasher = std::hash::DefaultHasher::new();
+        format!("{self:?}").hash(&mut hasher);
+        format!("{:016x}", hasher.finish())
     }
 }
 
@@ -348,6 +373,9 @@ mod tests {
         assert_eq!(fault.demands.mentions, ["stock"]);
         assert_eq!(fault.files["nginx.conf"], "events {}");
         assert!(fault.overlay.contains("{files}/nginx.conf"));
+        let beside = format!("{HEAD}expect = \"PG-03\"\n[inject.app]\nroot = \"{{here}}/shop\"\n");
+        let fault = Fault::read(Path::new("/f/x.toml"), &beside).expect("fault");
+        assert!(fault.overlay.contains("\"/f/shop\""), "{}", fault.overlay);
         let several = format!("{HEAD}expect = \"PG-03\"\nmust_mention = [\"a\", \"b\"]\n");
         let fault = Fault::read(Path::new("/f/x.toml"), &several).expect("fault");
         assert_eq!(fault.demands.mentions, ["a", "b"]);

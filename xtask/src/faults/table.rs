@@ -133,6 +133,7 @@ impl Row {
         };
         json!({
             "name": self.fault.name,
+            "asked": self.fault.digest(),
             "about": self.fault.about,
             "expected": expected,
             "outcome": outcome,
@@ -207,12 +208,12 @@ impl Table {
         sum
     }
 
-    /// At least 90 % of the faults named first, no false alarm, and no healthy stack without an answer. A bench of which
+    /// At least 95 % of the faults named first, no false alarm, and no healthy stack without an answer. A bench of which
     /// nothing ran is not passed.
     pub(super) fn passed(&self) -> bool {
         let sum = self.summary();
         sum.faults + sum.healthy > 0
-            && sum.named_first * 10 >= sum.faults * 9
+            && sum.named_first * 20 >= sum.faults * 19
             && sum.false_alarms == 0
             && sum.healthy_failed == 0
     }
@@ -457,10 +458,10 @@ page           CAP-02       none          71 s
     }
 
     #[test]
-    fn nine_in_ten_and_no_false_alarm_pass() {
+    fn nineteen_in_twenty_and_no_false_alarm_pass() {
         let fine = judged("CAP-02", true, "not tried", &[]);
-        check(9, 1, &[], true);
-        check(8, 1, &[], false);
+        check(19, 1, &[], true);
+        check(18, 1, &[], false);
         check(10, 0, std::slice::from_ref(&fine), true);
         check(
             10,

@@ -11,7 +11,7 @@ pub(super) struct Entry {
 }
 
 /// Seconds that the parts took. The cause is named at the end of `diagnosis_s`.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct Times {
     /// Until the stack stood and its pages were known.
     pub(super) standing_up_s: f64,

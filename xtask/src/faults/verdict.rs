@@ -87,7 +87,7 @@ impl Ratio {
 }
 
 /// What came of trying the remedy.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Gain {
     /// What was changed: `pm.max_children 2 -> 8`.
     pub(super) change: String,
@@ -98,7 +98,7 @@ pub(super) struct Gain {
 }
 
 /// A run, judged.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Verdict {
     /// Code of the first finding that is suspected or above.
     pub(super) named: Option<String>,

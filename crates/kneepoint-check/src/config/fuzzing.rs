@@ -2,7 +2,8 @@
 //! so that what it includes is itself.
 
 use super::{
-    IniPlaces, Reader, Subject, apache, fpm, haproxy, mysql, nginx, php_ini, postgresql, redis,
+    IniPlaces, Reader, Subject, apache, fpm, haproxy, mysql, nginx, pgbouncer, php_ini, postgresql,
+    redis,
 };
 use crate::files::{Content, Files, Name, Unread};
 use crate::process::Program;
@@ -57,7 +58,7 @@ pub fn configuration(input: &[u8]) {
         loaded_s: 0.0,
     };
     let mut reader = Reader::new(&subject);
-    match which % 8 {
+    match which % 9 {
         0 => drop(nginx(&subject, &Program::default())),
         1 => drop(fpm(&mut reader, "/fpm.conf", "/usr", &env)),
         2 => drop(mysql(&subject, &mut reader, &Program::default())),
@@ -65,6 +66,7 @@ pub fn configuration(input: &[u8]) {
         4 => drop(redis(&subject, &mut reader, &[])),
         5 => drop(haproxy(&subject, &mut reader)),
         6 => drop(apache(&subject, &mut reader)),
+        8 => drop(pgbouncer(&subject, &mut reader)),
         _ => {
             let places = IniPlaces {
                 files: vec!["/php.ini".to_owned()],

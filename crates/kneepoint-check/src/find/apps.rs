@@ -1,6 +1,7 @@
 //! The applications that PHP serves: what their own files say.
 
 mod count;
+mod early;
 mod given;
 mod owners;
 mod places;
@@ -11,6 +12,7 @@ use crate::files::{CONFIG_BYTES, Content, Files, Root, Unread};
 use crate::rule::counted;
 use crate::snapshot::{Blind, FpmPool, Link, ListenEndpoint, ServedApp, Service};
 use count::Counts;
+use early::EarlyAnswers;
 use kneepoint_stack::application::laravel::{self, Cached};
 use kneepoint_stack::application::{
     FILES, add, classes_are_mapped, code, dotenv, entries, host_in_url,
@@ -91,9 +93,11 @@ fn look_at_each(
         Some((places::name(seen, root), item))
     });
     let counts = Counts::until(time.part(0.4).deadline);
+    let early = EarlyAnswers::until(all, time.part(0.6).deadline);
     let work = move |(files, root, at): (Root, String, usize)| {
         let (mut app, asks, blind) = look(&files, &root, at);
         (app.php_files, app.cut) = counts.of(&files, &root);
+        app.answers_early = early.of(&files, &root);
         (app, asks, blind)
     };
     abreast(items.collect(), time.part(0.75), work)

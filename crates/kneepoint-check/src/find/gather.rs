@@ -44,6 +44,7 @@ fn marks(kind: ServiceKind) -> Marks {
         ServiceKind::Apache => (&["Apache/"], &["AllowOverride", "ServerRoot"]),
         // Messages in it name older versions: "before upgrading to PostgreSQL 9.1".
         ServiceKind::Postgresql => (&["postgres (PostgreSQL) "], &["shared_buffers"]),
+        ServiceKind::Pgbouncer => (&["PgBouncer "], &["default_pool_size"]),
         ServiceKind::Haproxy => (&[], &["maxconn"]),
         ServiceKind::Redis => (&[], &["maxmemory-policy"]),
         // Names of groups of options that it reads: those of its version, and of its product.
@@ -94,6 +95,7 @@ fn whole(master: &Master, program: Program, now_s: f64) -> Option<Seen> {
     gather.configuration();
     queues::sample(gather.service());
     gather.read_logs();
+    gather.read_slow_logs();
     gather.kernel();
     // What ended while it was read is half of something: nobody is served by a judgement of that.
     process::namespace(pid, "net")?;
@@ -112,6 +114,8 @@ struct Gather<'a> {
     record: containers::Record,
     /// Logs to look at.
     logs: Vec<(String, LogFormat)>,
+    /// The slow logs of pools, by the positions of those.
+    slow_logs: Vec<(usize, String)>,
     /// When the settings that run were read, in seconds since 1970: no later than that, where it is not known.
     read_s: f64,
 }
@@ -148,6 +152,7 @@ impl<'a> Gather<'a> {
             },
             record: containers::Record::default(),
             logs: Vec::new(),
+            slow_logs: Vec::new(),
             read_s: master.process.started_s,
         })
     }
@@ -419,7 +424,7 @@ impl<'a> Gather<'a> {
         service.files = files;
         service.blind.extend(blind);
         memory::overlay(service);
-        self.logs_of_fpm();
+        self.logs_of_fpm(&prefix);
     }
 
     fn others(&mut self, kind: ServiceKind, subject: &Subject<'_>) {
@@ -439,6 +444,15 @@ impl<'a> Gather<'a> {
             ServiceKind::Mysql => settings
                 .text("log_error")
                 .map(|path| (path, LogFormat::Mariadb)),
+            // Without a file it prints what it says.
+            ServiceKind::Pgbouncer => {
+                let path = settings.text("logfile").unwrap_or("/dev/stderr");
+                Some((path, LogFormat::Pgbouncer))
+            }
+            // It prints what it and PHP say; without a container nobody knows where that goes.
+            ServiceKind::FrankenPhp if self.seen.service.place.container.is_some() => {
+                Some(("/dev/stderr", LogFormat::PhpError))
+            }
             _ => None,
         };
         let log = log.filter(|(path, _)| !path.is_empty());
@@ -458,11 +472,11 @@ impl<'a> Gather<'a> {
                 .collect();
         }
         let (mut files, blind) = reader.done();
-        // A server of PostgreSQL reads its files again at a signal, and nothing outside tells when; what SET PERSIST writes holds
-        // at once.
+        // Some read their files again at a signal, and nothing outside tells when; what SET PERSIST writes holds at once.
+        let rereads = matches!(kind, ServiceKind::Postgresql | ServiceKind::Pgbouncer);
         for file in &mut files {
             let is_persisted = file.path.ends_with(config::MYSQL_PERSISTED);
-            file.newer &= kind != ServiceKind::Postgresql && !is_persisted;
+            file.newer &= !rereads && !is_persisted;
         }
         self.seen.hands = found.hands;
         let service = &mut self.seen.service;

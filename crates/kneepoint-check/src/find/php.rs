@@ -1,8 +1,9 @@
 //! What is mapped into the memory of a process that executes PHP.
 
+use super::releases;
 use crate::config::IniPlaces;
 use crate::snapshot::{PhpService, ServiceProcess};
-use kneepoint_profiler::{ini_files, opcache};
+use kneepoint_profiler::{ini_files, opcache, opcache_scripts};
 use std::collections::{BTreeMap, HashMap};
 
 /// Shared memory of at least so many bytes is OPcache's: what PHP-FPM shares by itself is smaller.
@@ -14,6 +15,7 @@ pub(super) fn mapped(pid: u32) -> PhpService {
         Ok(bytes) => PhpService {
             // Where it is not known, rules go by what is configured.
             opcache: opcache(pid).ok().flatten(),
+            releases: releases::kept(&opcache_scripts(pid).ok().flatten().unwrap_or_default()),
             ..of_maps(&String::from_utf8_lossy(&bytes))
         },
         Err(_) => PhpService::default(),

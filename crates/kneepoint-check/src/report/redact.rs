@@ -96,6 +96,8 @@ impl Names {
             self.name(&pool.name);
             self.settings(&pool.settings);
             self.settings(&pool.php);
+            let calls = pool.slow.iter().flat_map(|slow| &slow.calls);
+            calls.for_each(|(call, _)| self.value(call));
         }
         let logs = service.logs.iter().map(|log| &log.path);
         let peers = service.time_wait.keys();

@@ -1,4 +1,4 @@
-//! What three rules share: a server lets fewer connections in than PHP has workers.
+//! What four rules share: a server lets fewer connections in than PHP has workers.
 
 use super::prelude::*;
 

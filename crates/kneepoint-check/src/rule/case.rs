@@ -147,6 +147,7 @@ impl Case {
             maps_seen: true,
             opcache_bytes: Some(268_435_456.0),
             opcache: None,
+            releases: Vec::new(),
             ini: Settings::within(&ini),
             scanned: Some(places.dirs),
             included: Some(fpm.included),
@@ -295,6 +296,16 @@ pub(crate) fn apache(lines: &[(&str, &str)]) -> Case {
 /// The healthy stack, and beside it a HAProxy with these settings at `/etc/haproxy/haproxy.cfg:3`.
 pub(crate) fn haproxy(lines: &[(&str, &str)]) -> Case {
     beside(ServiceKind::Haproxy, "/etc/haproxy/haproxy.cfg", lines)
+}
+
+/// The healthy stack, and beside it a PgBouncer with these settings at `/etc/pgbouncer/pgbouncer.ini:3`, which PHP asks.
+pub(crate) fn pgbouncer(lines: &[(&str, &str)]) -> Case {
+    let file = "/etc/pgbouncer/pgbouncer.ini";
+    beside(ServiceKind::Pgbouncer, file, lines).with(|all| {
+        let mut link = all.links[3].clone();
+        link.to = 5;
+        all.links.push(link);
+    })
 }
 
 fn beside(kind: ServiceKind, file: &str, lines: &[(&str, &str)]) -> Case {

@@ -40,7 +40,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         }
         // Workers of PHP connect to a database, and hardly more than half of them at once [ours].
         let needed = match service.kind {
-            ServiceKind::Mysql | ServiceKind::Postgresql => {
+            ServiceKind::Mysql | ServiceKind::Postgresql | ServiceKind::Pgbouncer => {
                 (snapshot.workers_behind(at).unwrap_or(0) / 2).min(ASKED)
             }
             // It asks for as many as it takes connections: of few of those another rule tells.

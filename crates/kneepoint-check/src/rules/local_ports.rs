@@ -102,7 +102,9 @@ fn connects(snapshot: &Snapshot, at: usize, service: &Service) -> bool {
     let linked = snapshot.links.iter().filter(|link| link.from == at);
     let asked = service.asks.iter().map(|(endpoint, _)| endpoint);
     let mut all = linked.map(|link| &link.by).chain(asked);
-    all.any(|peer| peer.is_tcp() && !is_taken_again(service, peer))
+    // A pooler keeps its connections.
+    let opens = service.kind != ServiceKind::Pgbouncer;
+    opens && all.any(|peer| peer.is_tcp() && !is_taken_again(service, peer))
 }
 
 /// Whether a port in TIME_WAIT to a peer is taken again after a second: to any with `tcp_tw_reuse` = 1, to loopback with 2, the

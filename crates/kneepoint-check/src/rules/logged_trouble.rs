@@ -7,7 +7,8 @@ pub(crate) static RULE: CheckRule = CheckRule {
     name: "logged-trouble",
     title: "The logs tell of trouble",
     what_it_is: "Some lines of the logs of nginx, PHP and the kernel have exactly one meaning: the next tier did not answer in \
-        time, its queue was full, no local port or descriptor was left, a buffer was too small, a limit refused requests.",
+        time, its queue was full, no local port or descriptor was left, a buffer was too small, a limit refused requests, PHP's \
+        memory was corrupted, a kept connection was closed.",
     how_it_shows: "Errors 502 and 504, or visitors who report them; each of these lines is one.",
     unless: "It happened once, during work on the host.",
     what_to_write: "What the line asks for: `kneepoint explain CODE` with the code beside it.",
@@ -15,7 +16,7 @@ pub(crate) static RULE: CheckRule = CheckRule {
 };
 
 /// What lines mean, the catalogue's code, and what to do.
-const KNOWN: [(LogKind, &str, Severity, &str); 12] = [
+const KNOWN: [(LogKind, &str, Severity, &str); 14] = [
     (
         LogKind::UpstreamReadTimeout,
         "NGX-17",
@@ -89,6 +90,21 @@ const KNOWN: [(LogKind, &str, Severity, &str); 12] = [
         "KRN-08",
         Severity::Problem,
         "Make the pools smaller or give the host or container more memory.",
+    ),
+    (
+        LogKind::HeapCorrupted,
+        "RT-06",
+        Severity::Problem,
+        "The line does not say who did it: PHP or an extension wrote where it may not. Take the newest of both, see whether \
+         OPcache began anew at that time (opcache_reset(), no memory left), and leave extensions out one after the other.",
+    ),
+    (
+        LogKind::KeptConnectionLost,
+        "RT-09",
+        Severity::Risk,
+        "Where PHP keeps connections (persistent ones, Octane, jobs that run for hours), the server closes those that are idle \
+         for longer than its wait_timeout or timeout: connect again before use, or on this error. Else see whether it was \
+         started anew, or a query was larger than max_allowed_packet.",
     ),
 ];
 
@@ -169,6 +185,16 @@ mod tests {
                     logged(0, LogKind::UpstreamRefused, 1e7),
                     Severity::Note,
                     "FPM-24",
+                ),
+                (
+                    logged(1, LogKind::HeapCorrupted, 60.0),
+                    Severity::Problem,
+                    "code: \"RT-06\"",
+                ),
+                (
+                    logged(1, LogKind::KeptConnectionLost, 60.0),
+                    Severity::Risk,
+                    "wait_timeout",
                 ),
                 // The size alone is refused: what is sent at once would not fit the other buffers.
                 (

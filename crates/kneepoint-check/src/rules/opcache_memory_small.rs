@@ -25,13 +25,8 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     for (at, service) in snapshot.with_opcache() {
         let Some(php) = &service.php else { continue };
         let value = php.ini.or("opcache.memory_consumption", "128");
-        let Some(megabytes) = value.number() else {
+        let Some(bytes) = bytes(&value) else {
             continue;
-        };
-        let bytes = if megabytes < 1e6 {
-            megabytes * 1_048_576.0
-        } else {
-            megabytes
         };
         if let Some(state) = php.opcache {
             full(snapshot, at, &value, bytes, state, found);
@@ -66,6 +61,22 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     }
 }
 
+/// Bytes of OPcache's memory by its directive, which counts megabytes.
+pub(super) fn bytes(value: &SettingValue) -> Option<f64> {
+    let megabytes = value.number()?;
+    Some(match megabytes < 1e6 {
+        true => megabytes * 1_048_576.0,
+        false => megabytes,
+    })
+}
+
+/// Whether the next deployment fills what is left of so much memory.
+pub(super) fn is_nearly_full(state: OpcacheState, bytes: f64) -> bool {
+    /// Part of the memory below which it does \[ours\].
+    const NEARLY: f64 = 0.05;
+    state.free_bytes as f64 <= bytes * NEARLY
+}
+
 /// What OPcache says itself, where that is known: nothing is guessed from the number of files then.
 fn full(
     snapshot: &Snapshot,
@@ -75,11 +86,9 @@ fn full(
     state: OpcacheState,
     found: &mut Vec<CheckFinding>,
 ) {
-    /// Part of the memory below which the next deployment fills it \[ours\].
-    const NEARLY: f64 = 0.05;
     let (free, wasted) = (state.free_bytes, state.wasted_bytes);
     let service = &snapshot.services[at];
-    let near = free as f64 <= bytes * NEARLY;
+    let near = is_nearly_full(state, bytes);
     // OPcache has one mark for both: where the keys are used up and memory is left, it is the keys that were missing.
     let keys_only = state.keys >= state.most_keys && !near;
     let exhausted = state.exhausted && !keys_only;

@@ -1,6 +1,6 @@
 //! PHP-FPM: what holds for all of it, and its pools.
 
-use super::{ListenEndpoint, SettingValue, Settings};
+use super::{ListenEndpoint, SettingValue, Settings, SlowLog};
 use kneepoint_profiler::OpcacheState;
 use std::collections::BTreeMap;
 
@@ -36,6 +36,19 @@ pub struct PhpService {
     pub opcache_bytes: Option<f64>,
     /// OPcache's own numbers, from that memory; `None` where they are not known.
     pub opcache: Option<OpcacheState>,
+    /// Releases of applications whose scripts OPcache keeps, where there are several beside one another.
+    pub releases: Vec<CachedRelease>,
+}
+
+/// A release of which OPcache keeps scripts.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CachedRelease {
+    /// Its directory, as PHP sees it.
+    pub dir: String,
+    /// Scripts of it that are kept.
+    pub scripts: u64,
+    /// Whether another one beside it is served instead, or is there while this one is gone.
+    pub is_old: bool,
 }
 
 /// A pool of PHP-FPM.
@@ -55,6 +68,8 @@ pub struct FpmPool {
     pub queue: Option<(u64, u64)>,
     /// Its workers.
     pub workers: Vec<ServiceProcess>,
+    /// What its slow log tells; `None` where that could not be read or tells of none of its requests.
+    pub slow: Option<SlowLog>,
 }
 
 impl Settings {

@@ -1,7 +1,8 @@
 //! A server program that runs, and what belongs to it.
 
 use super::{
-    FpmPool, ListenEndpoint, Listener, Nginx, PhpService, ServiceProcess, SettingSource, Settings,
+    FpmPool, ListenEndpoint, Listener, LogHits, Nginx, PhpService, ServiceProcess, SettingSource,
+    Settings,
 };
 use kneepoint_model::{AppSwitch, LogKind};
 use serde::Serialize;
@@ -29,6 +30,8 @@ pub enum ServiceKind {
     Mysql,
     /// PostgreSQL.
     Postgresql,
+    /// PgBouncer.
+    Pgbouncer,
 }
 
 impl ServiceKind {
@@ -45,6 +48,7 @@ impl ServiceKind {
             Self::Redis => "redis",
             Self::Mysql => "mysql",
             Self::Postgresql => "postgresql",
+            Self::Pgbouncer => "pgbouncer",
         }
     }
 }
@@ -175,34 +179,6 @@ pub struct Limits {
     pub allowed_cores: Option<f64>,
     /// Share of its periods in which it was stopped for want of quota.
     pub throttled: Option<ResourceLimit>,
-}
-
-/// Lines of one meaning in the end of a log.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct LogHits {
-    /// What they mean.
-    pub kind: LogKind,
-    /// How many.
-    pub count: u64,
-    /// The time that the first of them carries, as it is written.
-    pub first: String,
-    /// The time of the last.
-    pub last: String,
-    /// How long the last is ago, in seconds; `None` where lines carry no time.
-    pub age_s: Option<f64>,
-    /// The log.
-    pub path: String,
-    /// The pool that the first of them names.
-    pub pool: Option<String>,
-}
-
-impl LogHits {
-    /// Whether the last of them is longer ago than a day \[ours\].
-    pub(crate) fn is_over(&self) -> bool {
-        /// In seconds.
-        const DAY_S: f64 = 86_400.0;
-        self.age_s.is_some_and(|age_s| age_s > DAY_S)
-    }
 }
 
 /// A file of configuration that was read.
@@ -447,6 +423,9 @@ pub struct ServedApp {
     pub env_is_newer: bool,
     /// What it keeps its sessions and its cache in: name of the setting, value, line of the file that Laravel reads.
     pub drivers: Vec<(String, String, usize)>,
+    /// Where it answers before it is done, by fastcgi_finish_request(): file below its directory, line. Looked for only where
+    /// nginx keeps connections to PHP.
+    pub answers_early: Option<(String, usize)>,
 }
 
 impl ServedApp {

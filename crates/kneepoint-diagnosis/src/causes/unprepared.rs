@@ -1,7 +1,7 @@
 //! Work that a deployment does once, and requests do where it did not.
 
 use crate::rule::prelude::*;
-use kneepoint_model::{Change, Unprepared};
+use kneepoint_model::{Change, Setting, Unprepared};
 
 /// Part of the CPU of all tiers from which on it is what binds \[ours\].
 const BINDS: f64 = 0.15;
@@ -61,11 +61,46 @@ pub(crate) fn find(
         .done()
 }
 
+/// What gives WordPress an object cache for a comparison: where it has none, the stack has a Redis, and PHP can ask it.
+pub(crate) fn object_cache(evidence: &Evidence) -> Option<Setting> {
+    let lacks = Unprepared::WordpressObjectCache;
+    let stack = &evidence.stack;
+    let cache = stack.tier(Layer::Cache)?;
+    let is_possible = evidence.unprepared.contains(&lacks)
+        && cache.server.as_str() == "redis"
+        && stack.is_on(Layer::Php, "extension.redis") == Some(true);
+    let name = "object-cache";
+    let write = format!(
+        "printf %s \"${}\" > wp-content/object-cache.php",
+        Change::OBJECT_CACHE
+    );
+    is_possible.then(|| Change::Command { name }.to(write))
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
     use crate::test_support::{met, place, sampled};
     use expect_test::{Expect, expect};
+
+    #[test]
+    fn an_object_cache_needs_a_redis_that_php_can_ask() {
+        let bare = || {
+            let case = Case::healthy().set(Layer::Php, "extension.redis", "on");
+            case.with(|it| it.unprepared.push(Unprepared::WordpressObjectCache))
+        };
+        let check = |case: Case, expected: bool| {
+            let set = object_cache(&case.evidence());
+            assert_eq!(set.is_some(), expected, "{set:?}");
+        };
+        check(bare(), true);
+        check(bare().set(Layer::Php, "extension.redis", "off"), false);
+        check(bare().with(|it| it.unprepared.clear()), false);
+        let no_redis = |it: &mut Evidence| {
+            it.stack.tiers.retain(|tier| tier.layer != Layer::Cache);
+        };
+        check(bare().with(no_redis), false);
+    }
 
     /// What a rule says where 30 of a hundred stacks do, in this function, what was not prepared, and where 8 do; it says nothing
     /// where one does, nor where it was prepared.

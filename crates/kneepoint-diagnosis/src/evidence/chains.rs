@@ -11,6 +11,11 @@ pub(crate) fn is_session_file(chain: &LockChain) -> bool {
     chain.kind == LockKind::File && chain.object.ends_with("/sess_*")
 }
 
+/// Whether a chain is one of the database.
+pub(crate) fn is_of_database(chain: &LockChain) -> bool {
+    matches!(chain.kind, LockKind::Row | LockKind::Named)
+}
+
 /// Workers that wait for locks of a kind.
 pub(crate) struct Queued<'a> {
     /// The phase in which somebody looked.

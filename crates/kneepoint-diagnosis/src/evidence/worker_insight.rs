@@ -56,7 +56,7 @@ impl Met<'_> {
 }
 
 /// The place of a stack to name to a person.
-fn named<'a>(profile: &'a StackProfile, stack: &'a MetStack) -> Option<&'a Place> {
+pub(crate) fn named<'a>(profile: &'a StackProfile, stack: &'a MetStack) -> Option<&'a Place> {
     let mut outwards = profile.places_of(stack).rev();
     profile
         .own_place_of(stack)

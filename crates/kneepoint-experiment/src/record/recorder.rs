@@ -182,6 +182,12 @@ impl<'a> Recorder<'a> {
         self.budget.left()
     }
 
+    /// Time left of the budget; nothing where none was set.
+    #[must_use]
+    pub fn left_of_budget(&self) -> Option<Duration> {
+        self.budget.left_of_it()
+    }
+
     /// What is left for measuring once the stack stands: all but what stopping it takes, and at least as much as an answer
     /// needs.
     #[must_use]

@@ -43,8 +43,17 @@ pub struct ArmComparison<'a> {
 
 /// Steps that a pair takes the time of: two, and what comes between them and before the next.
 const STEPS_PER_PAIR: u32 = 3;
+/// Comparisons that what is left of a budget is for, as many as a run usually makes ([`AMONG_OTHERS`]) \[ours\].
+const COMPARISONS: u32 = 6;
 
-/// Runs one A/B to its verdict, or for as long as its pairs should take, and writes every step down.
+/// How long the pairs of a comparison may take: what they take where nobody slows them, or its share of what is left of the
+/// budget, whichever is more. Other programs may slow them, and for those it does not end while that share lasts. So may an
+/// arm that hardly comes to rest between steps: without an end it would take minutes for what it does not show.
+fn patience(undisturbed: Duration, left: Option<Duration>) -> Duration {
+    left.map_or(undisturbed, |left| undisturbed.max(left / COMPARISONS))
+}
+
+/// Runs one A/B to its verdict, or for as long as its pairs may take, and writes every step down.
 ///
 /// # Errors
 /// An arm is gone, the load cannot be driven, or somebody asked to stop.
@@ -67,9 +76,9 @@ where
         rope: 0.02,
         seed: comparison.seed,
     });
-    // The evidence may be looked at any time, so it may end early too: an arm that hardly comes to rest between steps
-    // would otherwise take minutes for what it does not show.
-    let patience = comparison.step * STEPS_PER_PAIR * comparison.max_pairs as u32;
+    // The evidence may be looked at any time, so it may end early too.
+    let undisturbed = comparison.step * STEPS_PER_PAIR * comparison.max_pairs as u32;
+    let patience = patience(undisturbed, recorder.left_of_budget());
     let enough = comparison.min_pairs.max(MIN_PAIRS);
     let began = recorder.elapsed();
     loop {
@@ -191,7 +200,7 @@ where
             describe_effect(&effect)
         )));
     }
-    if let Some(visible) = effect.smallest_visible {
+    if let Some(visible) = effect.visible() {
         recorder.result(format!(
             "pairs of equal steps scatter so that {pairs} of them show an effect of {} or more",
             format_share(visible)
@@ -269,4 +278,21 @@ pub fn compare_for(
         ));
     }
     Ok(outcomes.swap_remove(telling))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_comparison_that_others_slow_goes_on_while_there_is_budget() {
+        let s = Duration::from_secs;
+        let check = |left: Option<u64>, takes: u64| {
+            assert_eq!(patience(s(36), left.map(s)), s(takes));
+        };
+        check(None, 36);
+        check(Some(600), 100);
+        // Beside little that is left its pairs take what they should.
+        check(Some(60), 36);
+    }
 }

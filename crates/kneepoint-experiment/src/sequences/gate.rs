@@ -18,7 +18,7 @@ use kneepoint_model::units::format_share;
 use kneepoint_model::{GateResult, GateVerdict, Interval, Run, Scenario};
 use kneepoint_planner::ab::Side;
 use kneepoint_planner::bench::Bench;
-use kneepoint_planner::gate::{GatePairs, PairMove, PairOptions};
+use kneepoint_planner::gate::{GatePairs, PairMove, PairOptions, as_stood_up_first};
 use kneepoint_planner::limit::LimitOptions;
 use std::time::Duration;
 
@@ -141,7 +141,10 @@ fn claim_of_both(
     gate: &Gate,
 ) -> Option<GateClaim> {
     let run = recorder.run();
-    limit_claim((run, before), (run, now), gate.max_loss)
+    let mut claim = limit_claim((run, before), (run, now), gate.max_loss)?;
+    claim.loss = as_stood_up_first(claim.loss);
+    claim.verdict = judge(&claim.loss, gate.max_loss);
+    Some(claim)
 }
 
 /// Most pairs there are at least, so that a short budget can still tell a large loss.

@@ -10,6 +10,7 @@ mod left_out;
 mod pool;
 mod proof;
 mod rest;
+mod undecided;
 
 use crate::error::ExperimentError;
 use crate::record::{BASE, Record, Recorder, TimeNeed};
@@ -24,9 +25,8 @@ use crate::testbed::Testbed;
 use kneepoint_diagnosis::Evidence;
 use kneepoint_model::run::{Decision, LimitResult, Standing};
 use kneepoint_model::statistics::sequential::{MIN_PAIRS, MIN_PAIRS_UNKNOWN};
-use kneepoint_model::units::format_share;
 use kneepoint_model::{Confidence, Effect, Finding, Scenario, Setting};
-use kneepoint_planner::ab::{AbMeasure, BY_SHARE, Verdict, WORTH};
+use kneepoint_planner::ab::{AbMeasure, BY_SHARE, Verdict};
 use kneepoint_planner::comparison::{ComparisonBase, describe_effect, describe_settings};
 use kneepoint_planner::limit::{LimitOptions, LimitSearch};
 use kneepoint_planner::tune::{Costs, ToCome};
@@ -474,7 +474,9 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
         decision.reason = match decision.standing() {
             Standing::Kept => format!("kept: {}", describe_effect(effect)),
             Standing::Dropped => format!("dropped: {}", describe_effect(effect)),
-            Standing::Undecided => self.undecided(finding, effect),
+            Standing::Undecided => {
+                undecided::in_words(finding, effect, &self.costs, self.recorder.left())
+            }
         };
         self.recorder.change(format!(
             "{} {}: {}",
@@ -491,36 +493,6 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
         }
         self.recorder.findings(&[finding]);
         self.recorder.decision(decision);
-    }
-
-    /// Why a change is undecided, what would decide it, and what it is expected to gain.
-    fn undecided(&self, finding: &Finding, effect: &Effect) -> String {
-        let expected = match finding.expected_gain.trim_end_matches('.') {
-            "" => String::new(),
-            gain => format!("; expected: {gain}"),
-        };
-        if effect.pairs == 0 {
-            return format!(
-                "undecided: not tried, since {:.0} s are left, which the proof of what was kept needs; a longer --budget \
-                 would decide it{expected}",
-                self.recorder.left().as_secs_f64()
-            );
-        }
-        let needs = effect
-            .smallest_visible
-            .and_then(|visible| self.costs.until_visible(WORTH, effect.pairs, visible));
-        let decides = match needs {
-            Some(time) => format!(
-                "about {:.0} s more of pairs, or a quieter machine, would show a gain of {}",
-                time.as_secs_f64(),
-                format_share(WORTH)
-            ),
-            None => "a longer --budget would decide it".to_owned(),
-        };
-        format!(
-            "undecided: {}; {decides}{expected}",
-            describe_effect(effect)
-        )
     }
 
     /// Makes a comparison and notes what its pairs took.

@@ -6,6 +6,7 @@ use crate::error::ExperimentError;
 use kneepoint_linux::file::open_untrusted;
 use kneepoint_model::{AppKind, Change, CommandSpec, FilePatch, Scenario};
 use kneepoint_stack::TierContext;
+use kneepoint_stack::application::OBJECT_CACHE;
 use rustix::fs::OFlags;
 use std::collections::BTreeMap;
 use std::io::{self, Read as _};
@@ -87,6 +88,9 @@ pub(super) fn command(text: &str, php: &TierContext, user: Option<&str>) -> Comm
     let home = php.dir.join("storage").display().to_string();
     for name in ["HOME", "COMPOSER_HOME", "COMPOSER_CACHE_DIR"] {
         env.entry(name.to_owned()).or_insert_with(|| home.clone());
+    }
+    if text.contains(Change::OBJECT_CACHE) {
+        env.insert(Change::OBJECT_CACHE.to_owned(), OBJECT_CACHE.to_owned());
     }
     CommandSpec {
         env: env.into_iter().collect(),

@@ -14,6 +14,8 @@ pub enum LockKind {
     Row,
     /// A lock of the database that has a name or a number of the application's own.
     Named,
+    /// A semaphore of System V, as sem_acquire() takes one.
+    Semaphore,
 }
 
 /// Somebody who holds a lock, or waits for one, at one moment.
@@ -40,7 +42,7 @@ pub struct LockWait {
     pub holder: LockParty,
     /// What kind of thing it is.
     pub kind: LockKind,
-    /// What it is called: a path, a table, the name of a lock.
+    /// What it is called: a path, a table, the name of a lock, a semaphore by its key.
     pub object: String,
 }
 

@@ -206,6 +206,9 @@ pub struct StackProfile {
     pub places: Vec<Place>,
     /// The stacks, with how often each was met.
     pub stacks: Vec<MetStack>,
+    /// Who was met together, look after look, where that was asked for. It is there to be judged; no run keeps it.
+    #[serde(skip)]
+    pub moments: Vec<MetAtOnce>,
     /// What should be known besides.
     pub notes: Vec<String>,
     /// Where the slowest requests were met at the knee, where that was asked for.
@@ -302,6 +305,15 @@ pub struct MetStack {
     pub places: Vec<u32>,
     /// How often.
     pub count: u64,
+}
+
+/// The workers that were met at one moment.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct MetAtOnce {
+    /// Seconds since the sampling began.
+    pub at_s: f64,
+    /// Positions in [`StackProfile::stacks`], one for each worker that had a request.
+    pub stacks: Vec<u32>,
 }
 
 impl StackProfile {

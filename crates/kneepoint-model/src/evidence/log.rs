@@ -51,8 +51,14 @@ pub enum LogKind {
     PhpFatal,
     /// A PHP warning, notice or deprecation.
     PhpWarning,
+    /// PHP met what it keeps of its own memory overwritten, and ended the worker.
+    HeapCorrupted,
+    /// A database or Redis had closed the connection that PHP still used.
+    KeptConnectionLost,
     /// The database refused a connection for want of slots.
     TooManyDbClients,
+    /// A client of the database's pooler waited in vain for a connection to the database.
+    PoolerTimeout,
     /// The cache refused a connection for want of slots.
     TooManyCacheClients,
     /// The kernel killed a process for want of memory.

@@ -118,6 +118,8 @@ pub enum LogFormat {
     PhpError,
     /// PostgreSQL's server log on standard error.
     Postgresql,
+    /// PgBouncer's log.
+    Pgbouncer,
     /// Redis' log.
     Redis,
     /// The error log of MariaDB.

@@ -34,42 +34,49 @@ impl LatencyHistogram {
     }
 
     /// Adds all of another histogram.
+    #[inline]
     pub fn merge(&mut self, other: &Self) {
         // Bounds are equal by construction, so addition cannot fail.
         let _ = self.0.add(&other.0);
     }
 
     /// Forgets everything, keeping the memory.
+    #[inline]
     pub fn clear(&mut self) {
         self.0.reset();
     }
 
     /// How many times were recorded.
     #[must_use]
+    #[inline]
     pub fn count(&self) -> u64 {
         self.0.len()
     }
 
     /// The time in milliseconds that a share `quantile` (0.95) of all did not exceed; `None` when empty.
     #[must_use]
+    #[inline]
     pub fn quantile_ms(&self, quantile: f64) -> Option<f64> {
         (!self.0.is_empty()).then(|| self.0.value_at_quantile(quantile) as f64 / 1e3)
     }
 
     /// The mean in milliseconds; `None` when empty.
     #[must_use]
+    #[inline]
     pub fn mean_ms(&self) -> Option<f64> {
         (!self.0.is_empty()).then(|| self.0.mean() / 1e3)
     }
 
     /// The largest time in milliseconds; `None` when empty.
     #[must_use]
+    #[inline]
     pub fn max_ms(&self) -> Option<f64> {
         (!self.0.is_empty()).then(|| self.0.max() as f64 / 1e3)
     }
 
     /// How many times exceeded a limit in microseconds (within the histogram's 0.1 %).
     #[must_use]
+    #[inline]
     pub fn count_above_us(&self, limit_us: u64) -> u64 {
         self.0
             .iter_recorded()

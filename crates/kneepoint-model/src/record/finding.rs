@@ -149,6 +149,19 @@ pub struct Effect {
     pub cpu_binds: Option<bool>,
 }
 
+/// Smallest visible effect from which on it is not told: of an effect that large the interval says all \[ours\].
+const MOST_VISIBLE: f64 = 9.0;
+
+impl Effect {
+    /// Smallest relative effect the comparison could have seen, where that is a number of some use: of too few pairs it is
+    /// larger than any effect.
+    #[must_use]
+    pub fn visible(&self) -> Option<f64> {
+        self.smallest_visible
+            .filter(|least| (0.0..MOST_VISIBLE).contains(least))
+    }
+}
+
 /// One measure of an effect: what was measured, and what its pairs say without the others.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct PairedMeasure {

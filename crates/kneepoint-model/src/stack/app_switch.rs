@@ -23,6 +23,10 @@ pub enum Unprepared {
     LaravelConfiguration,
     /// Composer has no map of the application's classes: `composer dump-autoload --optimize`.
     ComposerClasses,
+    /// Symfony has no compiled file of its environment: `composer dump-env prod`.
+    SymfonyEnvironment,
+    /// WordPress has no drop-in that keeps what it read for other requests.
+    WordpressObjectCache,
 }
 
 /// A setting of the application itself that costs every request.

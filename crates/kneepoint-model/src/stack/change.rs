@@ -32,6 +32,8 @@ const COMMAND: &str = "run.";
 impl<'a> Change<'a> {
     /// What the names of changes look like, for people.
     pub const NAMES: &'static str = "db.sql.NAME, app.line.FILE:LINE or app.run.NAME";
+    /// The variable that has, for a command that names it, the text of an object cache of WordPress.
+    pub const OBJECT_CACHE: &'static str = "KNEEPOINT_OBJECT_CACHE";
 
     /// What a key changes; `None` for one of a setting, and for a name that is incomplete.
     #[must_use]

@@ -12,6 +12,9 @@
 //! What others took of the machine within a step can only have made it worse, and only as far as R* follows the speed: a step
 //! that did badly then says less of R* the more they took, and one that did well says as much as any. One that did better
 //! than what they left would bear at the most says that R* does not follow what they take.
+//!
+//! What integrates is `#[inline]`: it is compiled with the crate that asks for a fit, which is optimised also in tests, and not
+//! with this one.
 
 mod posterior;
 
@@ -95,6 +98,7 @@ enum Link {
 }
 
 impl Link {
+    #[inline]
     fn of(self, p: f64) -> f64 {
         match self {
             Self::Logit => logit(p),
@@ -103,6 +107,7 @@ impl Link {
     }
 
     /// One probit is about 1.7 logits near the middle; in the tail at 5 % about 2.
+    #[inline]
     fn scale(self) -> f64 {
         match self {
             Self::Logit => 1.0,
@@ -110,6 +115,7 @@ impl Link {
         }
     }
 
+    #[inline]
     fn variance(self, share: f64, arrivals: f64) -> f64 {
         match self {
             Self::Logit => 1.0 / (share * arrivals) + 1.0 / ((1.0 - share) * arrivals),
@@ -136,6 +142,7 @@ struct Observation {
     uncertain: f64,
 }
 
+#[inline]
 fn observations(steps: &[FitStep], p: f64, link: Link) -> Vec<Observation> {
     let centre = link.of(p);
     steps
@@ -159,6 +166,7 @@ fn observations(steps: &[FitStep], p: f64, link: Link) -> Vec<Observation> {
 }
 
 /// Expected link value at distance `b (x - beta speed - ln R*)`, clipped like the observations are.
+#[inline]
 fn expected(centre: f64, slope: f64, distance: f64, link: Link) -> f64 {
     let reach = CLIP * link.scale();
     (centre + slope * distance).clamp(centre - reach, centre + reach)
@@ -188,6 +196,7 @@ fn around(ln_rate: f64, half: f64) -> Interval {
 
 /// Fits R* to the steps taken so far (none at all gives the prior back).
 #[must_use]
+#[inline]
 pub fn fit(steps: &[FitStep], prior: Prior) -> Fit {
     let logit = Posterior::of(steps, prior, Link::Logit);
     let probit = Posterior::of(steps, prior, Link::Probit);

@@ -93,6 +93,7 @@ impl Paired {
 
     /// Their weighted mean; 0 without any.
     #[must_use]
+    #[inline]
     pub fn mean(&self) -> f64 {
         if self.weights > 0.0 {
             self.sum / self.weights
@@ -102,6 +103,7 @@ impl Paired {
     }
 
     /// Weighted sum of squares around a value.
+    #[inline]
     fn squares_around(&self, value: f64) -> f64 {
         (self.squares - 2.0 * value * self.sum + value * value * self.weights).max(0.0)
     }
@@ -109,6 +111,7 @@ impl Paired {
     /// Standard deviation of a quiet pair. What was known of it before counts as [`HINT`] pairs at most: enough to say
     /// something of the first pairs, and little beside a dozen.
     #[must_use]
+    #[inline]
     pub fn sd(&self) -> f64 {
         let hint = self.known.pairs.min(HINT);
         let seen = self.squares_around(self.mean()) + hint * self.known.sd.powi(2);
@@ -122,6 +125,7 @@ impl Paired {
 
     /// Standard error of the mean.
     #[must_use]
+    #[inline]
     pub fn standard_error(&self) -> f64 {
         self.sd() / self.weights.sqrt()
     }
@@ -129,6 +133,7 @@ impl Paired {
     /// ln of the e-value against a mean that is this far from the one seen: the mean of two e-values, which is one. One takes
     /// the scatter for what was known of it before, so that it sees a large effect early; the other knows nothing of it, so
     /// that it sees a small one where pairs scatter less.
+    #[inline]
     fn ln_e(&self, distance: f64) -> f64 {
         if self.count < 2.0 {
             return 0.0;
@@ -141,6 +146,7 @@ impl Paired {
         most + (((known - most).exp() + (unknown - most).exp()) / 2.0).ln()
     }
 
+    #[inline]
     fn ln_e_with(&self, distance: f64, known: Scatter) -> f64 {
         // The mixture is over effects in standard deviations of a usual pair of this comparison, so that it is their number
         // that counts, whether all of them scatter much or none.
@@ -204,6 +210,7 @@ impl Combined {
         self.disagreement
     }
 
+    #[inline]
     fn ln_e(&self, distance: f64) -> f64 {
         let distance = distance / self.disagreement;
         self.kinds.iter().map(|kind| kind.ln_e(distance)).sum()
@@ -226,6 +233,7 @@ impl Combined {
     /// The 95 % confidence sequence of the mean: the values that the e-test does not reject. It is valid at every time of
     /// looking. `None` where there are too few pairs to reject any.
     #[must_use]
+    #[inline]
     pub fn confidence_sequence(&self) -> Option<Interval> {
         let scale = self.standard_error();
         if self.count() < MIN_PAIRS || !scale.is_finite() {
@@ -256,6 +264,7 @@ impl Combined {
 
     /// Standard error of the mean; infinite without pairs.
     #[must_use]
+    #[inline]
     pub fn standard_error(&self) -> f64 {
         let precision: f64 = self
             .kinds

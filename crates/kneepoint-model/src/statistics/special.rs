@@ -2,12 +2,14 @@
 
 /// `ln(p / (1 - p))`.
 #[must_use]
+#[inline]
 pub fn logit(p: f64) -> f64 {
     (p / (1.0 - p)).ln()
 }
 
 /// Density of the standard normal distribution.
 #[must_use]
+#[inline]
 pub fn normal_density(z: f64) -> f64 {
     (-0.5 * z * z).exp() / (2.0 * std::f64::consts::PI).sqrt()
 }
@@ -15,6 +17,7 @@ pub fn normal_density(z: f64) -> f64 {
 /// Quantile function of the standard normal distribution, by Acklam's rational approximation
 /// (relative error below 1.2e-9 over the open unit interval).
 #[must_use]
+#[inline]
 pub fn normal_quantile(p: f64) -> f64 {
     const A: [f64; 6] = [
         -3.969_683_028_665_376e1,

@@ -16,6 +16,7 @@ pub struct StatusRange {
 impl StatusRange {
     /// Whether a status is in the range.
     #[must_use]
+    #[inline]
     pub fn contains(self, status: u16) -> bool {
         (self.from..=self.to).contains(&status)
     }
@@ -102,6 +103,7 @@ pub struct Expect {
 impl Expect {
     /// Whether a status is good.
     #[must_use]
+    #[inline]
     pub fn accepts(&self, status: u16) -> bool {
         if self.status.is_empty() {
             (200..400).contains(&status)
@@ -122,6 +124,7 @@ impl Expect {
 
     /// Whether the body must be read to judge a response: it may not be compressed then.
     #[must_use]
+    #[inline]
     pub fn reads_body(&self) -> bool {
         !self.body_contains.is_empty() || !self.body_lacks.is_empty() || self.body_min_bytes > 0
     }

@@ -47,14 +47,17 @@ pub struct Segment {
 }
 
 impl Segment {
+    #[inline]
     fn length_s(&self) -> f64 {
         self.duration.as_secs_f64()
     }
 
+    #[inline]
     fn slope(&self) -> f64 {
         (self.to_hz - self.from_hz) / self.length_s()
     }
 
+    #[inline]
     fn area(&self) -> f64 {
         (self.from_hz + self.to_hz) / 2.0 * self.length_s()
     }
@@ -69,6 +72,7 @@ impl Segment {
 
     /// Seconds into the piece at which `area` arrivals have come. The form `2A / (f + sqrt(f^2 + 2sA))` of the
     /// quadratic's root does not cancel, so it holds for slopes near zero.
+    #[inline]
     fn time_of(&self, area: f64) -> f64 {
         if area <= 0.0 {
             return 0.0;
@@ -93,6 +97,7 @@ pub struct Schedule {
 /// Sums of areas are exact to about this many arrivals; what is closer to a whole number counts as whole.
 const AREA_TOLERANCE: f64 = 1e-9;
 
+#[inline]
 fn tolerance(area: f64) -> f64 {
     AREA_TOLERANCE.max(area * 1e-13)
 }
@@ -210,6 +215,7 @@ impl Cursor<'_> {
     /// Seconds from the start at which the integral of the rate exceeds `area`; `None` when it never does. Where
     /// the first arrival comes after an interval: at which it reaches `area + 1`.
     /// `area` must not be smaller than in the call before: earlier pieces are forgotten.
+    #[inline]
     pub fn time_of(&mut self, area: f64) -> Option<f64> {
         match self.first {
             FirstArrival::AtStart => self.time_exceeding(area),
@@ -218,6 +224,7 @@ impl Cursor<'_> {
     }
 
     /// The latest time at which the integral is `area`: after a pause, not before it.
+    #[inline]
     fn time_exceeding(&mut self, area: f64) -> Option<f64> {
         while let [segment, rest @ ..] = self.segments {
             let own = segment.area();
@@ -233,6 +240,7 @@ impl Cursor<'_> {
     }
 
     /// The earliest time at which the integral is `area`: before a pause, or at the very end.
+    #[inline]
     fn time_reaching(&mut self, area: f64) -> Option<f64> {
         while let [segment, rest @ ..] = self.segments {
             let own = segment.area();

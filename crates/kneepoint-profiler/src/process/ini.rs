@@ -127,7 +127,7 @@ fn entries(
 }
 
 /// The texts of strings of PHP; `None` for those that are not there.
-fn texts(
+pub(super) fn texts(
     memory: &impl Memory,
     places: impl Iterator<Item = u64>,
 ) -> Result<Vec<Option<String>>, ReadError> {

@@ -56,12 +56,20 @@ pub struct OpcacheState {
 /// # Errors
 /// The process is gone or may not be read.
 pub fn opcache(pid: u32) -> Result<Option<OpcacheState>, ProfilerError> {
+    looked(pid, state)
+}
+
+/// What is found first in the memory that a process shares with others.
+pub(super) fn looked<T>(
+    pid: u32,
+    look: impl Fn(&ProcessMemory, &Range<u64>) -> Result<Option<T>, ReadError>,
+) -> Result<Option<T>, ProfilerError> {
     let maps = kneepoint_linux::file::read(&format!("/proc/{pid}/maps"))
         .map_err(|_| ProfilerError::Gone { pid })?;
     let memory = ProcessMemory::of(pid).ok_or(ProfilerError::Gone { pid })?;
     for range in shared(&String::from_utf8_lossy(&maps)) {
-        match state(&memory, &range) {
-            Ok(Some(state)) => return Ok(Some(state)),
+        match look(&memory, &range) {
+            Ok(Some(found)) => return Ok(Some(found)),
             Ok(None) | Err(ReadError::Unmapped) => {}
             Err(ReadError::Gone) => return Err(ProfilerError::Gone { pid }),
             Err(ReadError::Denied) => return Err(ProfilerError::denied(pid)),
@@ -102,6 +110,19 @@ fn state(memory: &impl Memory, all: &Range<u64>) -> Result<Option<OpcacheState>,
         ..state
     });
     Ok(state)
+}
+
+/// The numbers of its table, and where the entries of this are.
+pub(super) fn table(
+    memory: &impl Memory,
+    all: &Range<u64>,
+) -> Result<Option<(OpcacheState, u64)>, ReadError> {
+    let head = memory.bytes(all.start, 64)?;
+    let Some((.., at)) = allocator(&head, all) else {
+        return Ok(None);
+    };
+    let globals = memory.bytes(at, 80)?;
+    Ok(numbers(&globals, all).zip(word(&globals, 56)))
 }
 
 /// `zend_smm_shared_globals`: free and wasted bytes, whether memory was exhausted, and where OPcache's globals are.
@@ -217,12 +238,16 @@ mod tests {
             .read_line(&mut status)
             .expect("a line");
         let found = opcache(php.id());
+        let scripts = crate::process::scripts::opcache_scripts(php.id());
         drop(php.stdin.take());
         php.wait().expect("it ends");
         if !status.contains("memory_usage") {
             return;
         }
         let found = found.expect("it may be read").expect("it is recognised");
+        let scripts = scripts.expect("it may be read").expect("recognised");
+        assert_eq!(scripts.len(), found.scripts as usize, "{scripts:?}");
+        assert!(scripts.contains(&file.display().to_string()), "{scripts:?}");
         let (used, size) = found.strings.expect("the strings");
         let told = [
             ("free_memory", found.free_bytes),

@@ -1,7 +1,7 @@
 //! What the samples of a while come to.
 
 use crate::sample::{Sample, SampleOutcome};
-use kneepoint_model::{MetStack, Place, StackProfile};
+use kneepoint_model::{MetAtOnce, MetStack, Place, StackProfile};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// The frame of a worker that has a request and runs no PHP code: it compiles the first file, or begins or ends the
@@ -75,6 +75,8 @@ pub struct PhpProfile {
     routes: HashSet<usize>,
     /// The stacks of requests by their names.
     of_ids: HashMap<String, Vec<Vec<usize>>>,
+    /// The stacks met at each moment that was begun, with its time.
+    moments: Vec<(f64, Vec<Vec<usize>>)>,
 }
 
 impl PhpProfile {
@@ -95,6 +97,11 @@ impl PhpProfile {
             by_id: wanted,
             ..self
         }
+    }
+
+    /// Begins a moment, in seconds: what is added from now on was met together.
+    pub fn begin_moment(&mut self, at_s: f64) {
+        self.moments.push((at_s, Vec::new()));
     }
 
     /// Counts a sample. What its worker waited for is the innermost frame of its stack, in brackets. With `by_request`, stacks
@@ -138,6 +145,9 @@ impl PhpProfile {
             let stacks = self.of_ids.entry(id.clone()).or_default();
             stacks.push(stack.clone());
         }
+        if let Some((_, met)) = self.moments.last_mut() {
+            met.push(stack.clone());
+        }
         *self.stacks.entry(stack).or_default() += 1;
         if let Some(request) = request {
             *self.requests.entry(request).or_default() += 1;
@@ -165,12 +175,13 @@ impl PhpProfile {
     /// What was met, for a run's record. `phase` is the phase of the diagnosis, `arm` the configuration.
     #[must_use]
     pub fn into_record(self, phase: &str, arm: &str) -> StackProfile {
-        let mut stacks: Vec<MetStack> = self
-            .stacks()
+        let mut stacks = self.stacks();
+        stacks.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        let moments = self.met_at_once(&stacks);
+        let stacks = stacks
             .into_iter()
             .map(|(stack, count)| self.met(stack, count))
             .collect();
-        stacks.sort_by_key(|stack| std::cmp::Reverse(stack.count));
         StackProfile {
             phase: phase.to_owned(),
             arm: arm.to_owned(),
@@ -182,9 +193,27 @@ impl PhpProfile {
             idle: self.counts.idle,
             places: self.frames,
             stacks,
+            moments,
             notes: self.notes,
             slow: None,
         }
+    }
+
+    /// The moments, by where the stacks met stand among these.
+    fn met_at_once(&self, stacks: &[(&[usize], u64)]) -> Vec<MetAtOnce> {
+        let stand: HashMap<&[usize], u32> = stacks
+            .iter()
+            .zip(0..)
+            .map(|((stack, _), at)| (*stack, at))
+            .collect();
+        let moment = |(at_s, met): &(f64, Vec<Vec<usize>>)| MetAtOnce {
+            at_s: *at_s,
+            stacks: met
+                .iter()
+                .filter_map(|stack| stand.get(stack.as_slice()).copied())
+                .collect(),
+        };
+        self.moments.iter().map(moment).collect()
     }
 
     fn met(&self, stack: &[usize], count: u64) -> MetStack {
@@ -408,6 +437,29 @@ mod tests {
         assert_eq!(
             (record.ok, record.salvaged, record.error, record.idle),
             (3, 1, 1, 1)
+        );
+    }
+
+    #[test]
+    fn a_record_tells_who_was_met_together() {
+        let mut profile = PhpProfile::default();
+        for (at_s, lines) in [(0.5, &[7, 7, 3][..]), (1.0, &[]), (1.5, &[7])] {
+            profile.begin_moment(at_s);
+            for line in lines {
+                let stack = [("main a.php", *line)];
+                profile.add(&sample(SampleOutcome::Ok, &stack), None, false);
+            }
+            profile.add(&sample(SampleOutcome::Idle, &[]), None, false);
+        }
+        let record = profile.into_record("knee", "base");
+        let shown: Vec<_> = record
+            .moments
+            .iter()
+            .map(|moment| (moment.at_s, moment.stacks.as_slice()))
+            .collect();
+        assert_eq!(
+            shown,
+            [(0.5, &[0, 0, 1][..]), (1.0, &[][..]), (1.5, &[0][..])]
         );
     }
 

@@ -54,8 +54,8 @@ pub(crate) fn basis(effect: &Effect) -> String {
 /// An e-value without figures nobody needs.
 fn e_value(value: f64) -> String {
     match value {
-        v if !v.is_finite() => "unbounded".into(),
         v if v >= 1000.0 => "over 1000".into(),
+        v if !v.is_finite() => "unknown".into(),
         v if v >= 10.0 => format!("{v:.0}"),
         v => format!("{v:.2}"),
     }
@@ -91,9 +91,12 @@ pub(crate) fn table(effects: &[Effect]) -> Markup {
 
 /// A factor with its interval beneath.
 pub(crate) fn factor(effect: &Effect) -> Markup {
+    let ratio = effect.ratio.as_ref();
+    let told = ratio.and_then(|ratio| Some((ratio.estimate, words::ratio_range(ratio)?)));
     html! {
-        @match &effect.ratio {
-            Some(ratio) => { (words::ratio(ratio.estimate)) "×" br; small { (words::ratio_range(ratio)) } },
+        @match told {
+            Some((estimate, range)) if estimate.is_finite() => { (words::ratio(estimate)) "×" br; small { (range) } },
+            Some((_, range)) => { (range) },
             None => span class="side" { "not known" },
         }
     }

@@ -20,21 +20,17 @@ pub(crate) fn sentence(contest: &Contest) -> String {
         .iter()
         .filter_map(|it| {
             let effect = it.against_first.as_ref()?;
-            Some((it, effect, effect.ratio.as_ref()?))
+            let ratio = words::ratio_interval(effect.ratio.as_ref()?)?;
+            Some((it, effect, ratio))
         })
         .map(|(it, effect, ratio)| match effect.verdict {
-            Verdict::Better | Verdict::Worse => format!(
-                "{} serves {} times what {} does",
-                it.name,
-                words::ratio_interval(ratio),
-                first.name
-            ),
+            Verdict::Better | Verdict::Worse => {
+                format!("{} serves {ratio} times what {} does", it.name, first.name)
+            }
             Verdict::Equivalent => format!("{} serves as much as {}", it.name, first.name),
             _ => format!(
-                "{} served {} times what {} did, which shows no difference",
-                it.name,
-                words::ratio_interval(ratio),
-                first.name
+                "{} served {ratio} times what {} did, which shows no difference",
+                it.name, first.name
             ),
         })
         .collect();

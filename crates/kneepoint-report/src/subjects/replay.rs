@@ -218,7 +218,7 @@ fn here(claim: &Claim) -> String {
 /// With its interval where there is one.
 fn ratio(ratio: &Interval) -> String {
     if ratio.low < ratio.high {
-        return format!("x{}", words::ratio_interval(ratio));
+        return words::times(ratio);
     }
     times(ratio.estimate)
 }

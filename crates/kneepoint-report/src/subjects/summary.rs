@@ -214,11 +214,12 @@ fn verdict(
             RunOutcome::Worse => "fell",
             _ => "did not change measurably:",
         };
+        let factor = words::ratio_interval(&gain);
         return format!(
-            "R* {verb} from {} to {}, a factor of {}.",
+            "R* {verb} from {} to {}{}.",
             words::of_limit(base),
             words::of_limit(best),
-            words::ratio_interval(&gain),
+            factor.map_or_else(String::new, |factor| format!(", a factor of {factor}")),
         );
     }
     if let Some(it) = &run.replay {

@@ -55,6 +55,7 @@ pub(crate) fn stacks(arm: &str, compiling: u64, waiting: u64) -> StackProfile {
             met("GET /session", &[0, 1], 80),
             met("GET /session", &[0, 1, 6], 41),
         ],
+        moments: Vec::new(),
         notes: Vec::new(),
         slow: Some(slow()),
     }

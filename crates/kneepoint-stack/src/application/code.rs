@@ -142,6 +142,36 @@ pub fn assignments(text: &str) -> Vec<Assignment<'_>> {
     found
 }
 
+/// The line of the first call of a function of PHP's own, by its name. A method of that name is none, nor is what is in quotes
+/// or in a comment.
+#[must_use]
+pub fn line_of_call(text: &str, name: &str) -> Option<usize> {
+    // Most files do not even hold the word.
+    text.contains(name).then_some(())?;
+    let mut reader = Reader::new(text);
+    while let Some(at) = reader.code() {
+        reader.step(at);
+        if text.get(at..reader.at) == Some(name) && is_call(text, at, reader.at) {
+            return Some(text[..at].matches('\n').count() + 1);
+        }
+    }
+    None
+}
+
+/// Whether the name that stands there is called: with a bracket behind it, and nothing before it that makes it a method, a
+/// variable, a name of another namespace, or a function that is declared.
+fn is_call(text: &str, at: usize, end: usize) -> bool {
+    let before = &text[..at];
+    let (before, of_namespace) = match before.strip_suffix('\\') {
+        Some(before) => (before, before.ends_with(is_word)),
+        None => (before, false),
+    };
+    let before = before.trim_end();
+    let other = ["->", "::", "$", "function"];
+    let is_other = other.iter().any(|sign| before.ends_with(*sign));
+    !of_namespace && !is_other && text[skip_space(text, end)..].starts_with('(')
+}
+
 /// The byte behind the character, or behind the whole word, that begins at `at`.
 fn next(text: &str, at: usize) -> usize {
     let rest = &text[at..];
@@ -387,6 +417,25 @@ mod tests {
     }
 
     #[test]
+    fn a_call_is_known_by_its_line_and_nothing_else_is_taken_for_it() {
+        let line = |text: &str| line_of_call(text, "done");
+        let guarded = "<?php\nif (function_exists('done')) {\n  done ();\n}";
+        assert_eq!(line(guarded), Some(3));
+        assert_eq!(line("it's <?php \\done();"), Some(1));
+        assert_eq!(line("<?php $a ? b() : done();"), Some(1));
+        for text in [
+            "done();",
+            "<?php // done();",
+            "<?php /* done(); */ 'done()'; done;",
+            "<?php function done() {}",
+            "<?php $x->done(); $x?->done(); X::done(); $done();",
+            "<?php X\\done(); undone();",
+        ] {
+            assert_eq!(line(text), None, "{text}");
+        }
+    }
+
+    #[test]
     fn what_can_be_no_call_is_marked() {
         let fixed = |text: &str| assignments(text).first().map(|found| found.fixed);
         assert_eq!(
@@ -455,6 +504,7 @@ mod tests {
             for found in assignments(&text) {
                 prop_assert!(text.contains(found.whole));
             }
+            prop_assert!(line_of_call(&text, "x").is_none_or(|line| line <= text.lines().count()));
         }
     }
 }

@@ -1,12 +1,16 @@
 //! What a deployment prepares, so that requests find it done.
 
-use super::laravel;
+use super::{laravel, symfony};
 use kneepoint_model::Unprepared;
 use std::path::Path;
 
 /// Classes in Composer's map from which on it holds the application's own \[ours\]: without `--optimize` it names Composer's own
 /// class, and what cannot be found otherwise.
 const MAPPED: usize = 50;
+/// Files by which an application is one that Symfony's Dotenv may read the environment of.
+const SYMFONY: [&str; 3] = ["bin/console", ".env", "vendor/symfony/dotenv/Dotenv.php"];
+/// Where WordPress looks for an object cache of somebody else.
+const OBJECT_CACHE: &str = "wp-content/object-cache.php";
 
 /// What was not prepared for the application with this root.
 #[must_use]
@@ -22,6 +26,17 @@ pub fn unprepared(root: &Path) -> Vec<Unprepared> {
     ) && !classes_are_mapped(&loader, &map)
     {
         found.push(Unprepared::ComposerClasses);
+    }
+    if SYMFONY.iter().all(|name| root.join(name).is_file())
+        && !root.join(symfony::COMPILED).is_file()
+    {
+        found.push(Unprepared::SymfonyEnvironment);
+    }
+    if root.join("wp-includes/cache.php").is_file()
+        && root.join("wp-content").is_dir()
+        && !root.join(OBJECT_CACHE).exists()
+    {
+        found.push(Unprepared::WordpressObjectCache);
     }
     found
 }
@@ -82,5 +97,29 @@ mod tests {
         );
         check(&[artisan, (laravel::CACHE, String::new())], &[]);
         check(&[], &[]);
+    }
+
+    /// Empty files of these names.
+    fn empty<'n>(names: &[&'n str]) -> Vec<(&'n str, String)> {
+        names.iter().map(|name| (*name, String::new())).collect()
+    }
+
+    #[test]
+    fn symfony_is_prepared_by_the_compiled_file_of_its_environment() {
+        check(&empty(&SYMFONY), &[Unprepared::SymfonyEnvironment]);
+        let compiled = [&SYMFONY[..], &[symfony::COMPILED]].concat();
+        check(&empty(&compiled), &[]);
+        // Another library reads it, or there is nothing to read.
+        check(&empty(&SYMFONY[..2]), &[]);
+        check(&empty(&[SYMFONY[0], SYMFONY[2]]), &[]);
+    }
+
+    #[test]
+    fn wordpress_is_prepared_by_an_object_cache() {
+        let bare = ["wp-includes/cache.php", "wp-content/index.php"];
+        check(&empty(&bare), &[Unprepared::WordpressObjectCache]);
+        check(&empty(&[bare[0], bare[1], OBJECT_CACHE]), &[]);
+        // Its contents lie elsewhere.
+        check(&empty(&bare[..1]), &[]);
     }
 }

@@ -52,6 +52,7 @@ const INI: &[TunableSpec] = &[
 #[rustfmt::skip]
 const EXTENSIONS: &[TunableSpec] = &[
     TunableSpec::new("extension.opcache", Switch("off", "on"), "on", Reload, "whether the opcode cache is loaded at all (OPC-01, OPC-02)"),
+    TunableSpec::new("extension.redis", Switch("off", "on"), "off", Reload, "whether phpredis is loaded (MYS-04)"),
     TunableSpec::new("extension.xdebug", Switch("off", "on"), "off", Reload, "whether the debugger is loaded (APP-03)"),
     TunableSpec::new("extension.pcov", Switch("off", "on"), "off", Reload, "whether the coverage driver is loaded (APP-03)"),
     TunableSpec::new("extension.xhprof", Switch("off", "on"), "off", Reload, "whether this profiler is loaded (APP-03)"),

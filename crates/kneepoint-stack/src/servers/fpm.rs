@@ -17,6 +17,7 @@ use kneepoint_model::{
     Signal, Tunable, Workers,
 };
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tunables::SPELLING;
@@ -24,6 +25,8 @@ use tunables::SPELLING;
 /// PHP's FastCGI process manager.
 pub(crate) struct Fpm;
 
+/// Where the program is that shall be used of several.
+const PROGRAM: &str = "KNEEPOINT_PHP_FPM";
 /// Where the pool answers with its status, on a listener of its own.
 const STATUS_PATH: &str = "/kneepoint/status";
 /// Where the pool answers with the nonce, as the web tier does.
@@ -39,8 +42,7 @@ impl Server for Fpm {
     }
 
     fn find(&self, commands: &dyn Commands) -> Result<Program, StackError> {
-        let mut paths = server::newest_first(Path::new("/usr/sbin"), "php-fpm");
-        paths.extend(["/usr/sbin/php-fpm", "/usr/local/sbin/php-fpm"].map(PathBuf::from));
+        let paths = candidates(std::env::var_os(PROGRAM));
         let path = server::find_program("php-fpm", "php-fpm", &paths)?;
         let said = server::run(commands, &CommandSpec::new(&path).args(["-v"]))?.stdout;
         let info = server::run(commands, &CommandSpec::new(&path).args(["-i"]))?.stdout;
@@ -126,6 +128,16 @@ impl Server for Fpm {
     }
 }
 
+/// The one that is named and no other; else the newest that is installed.
+fn candidates(named: Option<OsString>) -> Vec<PathBuf> {
+    if let Some(named) = named {
+        return vec![PathBuf::from(named)];
+    }
+    let mut paths = server::newest_first(Path::new("/usr/sbin"), "php-fpm");
+    paths.extend(["/usr/sbin/php-fpm", "/usr/local/sbin/php-fpm"].map(PathBuf::from));
+    paths
+}
+
 /// FPM reads its files line by line, and takes a value that begins with `$` for a variable of its own.
 fn check_env(env: &BTreeMap<String, String>) -> Result<(), StackError> {
     let breaks = |text: &str| text.contains(['\n', '\r', '\0']);
@@ -195,4 +207,16 @@ fn logs(context: &TierContext) -> Vec<LogSource> {
         format,
     })
     .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_one_that_is_named_is_used_and_no_other() {
+        let named = candidates(Some("/opt/php-fpm8.2".into()));
+        assert_eq!(named, [PathBuf::from("/opt/php-fpm8.2")]);
+        assert!(candidates(None).len() >= 2);
+    }
 }

@@ -1,30 +1,23 @@
 //! Who waits for whose lock on a file, from /proc/locks (proc(5)).
 
+use super::WorkerWait;
 use crate::waiting_on::wait::{Syscall, parse_syscall};
 use kneepoint_linux::file;
 use kneepoint_model::folding::fold_path;
 use std::collections::BTreeMap;
 
-/// One process waits for another's lock.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct FileWait {
-    pub(super) waiter: u32,
-    pub(super) holder: u32,
-    pub(super) path: String,
-}
-
 /// The workers among these that wait for a lock on a file, each with who holds it.
-pub(super) fn waits(workers: &[u32]) -> Vec<FileWait> {
+pub(super) fn waits(workers: &[u32]) -> Vec<WorkerWait> {
     let Ok(text) = file::read("/proc/locks") else {
         return Vec::new();
     };
     parse(&text)
         .into_iter()
         .filter(|(waiter, _, _)| workers.contains(waiter))
-        .map(|(waiter, holder, inode)| FileWait {
+        .map(|(waiter, holder, inode)| WorkerWait {
             waiter,
             holder,
-            path: path(waiter).unwrap_or_else(|| format!("inode {inode}")),
+            object: path(waiter).unwrap_or_else(|| format!("inode {inode}")),
         })
         .collect()
 }

@@ -108,6 +108,7 @@ fn visit(
         draft: &draft,
         dir: root,
         needs: &facts.needs,
+        hosts: &facts.hosts,
         loopback: args.loopback,
     };
     let observer = Arc::<Terminal>::clone(terminal);

@@ -4,6 +4,7 @@ mod changes;
 
 mod database;
 mod environment;
+mod hosts;
 mod ini;
 mod known;
 mod listed;
@@ -79,6 +80,11 @@ pub(super) fn look(root: &Path, found: &Detected, facts: &mut InitFacts) {
         .map(str::to_owned)
         .or(environment.told_in.clone());
     facts.redis = environment.redis;
+    facts.hosts = environment.hosts.clone();
+    facts.hosts.extend(hosts::of_files(&files));
+    facts
+        .hosts
+        .extend(facts.seed.iter().filter_map(|seed| seed.host.clone()));
     change_settings(root, found, &files, &settings, &reads, facts);
     change_lists(&listed, facts);
     change_ini(&ini_files, &sections, facts);
@@ -86,7 +92,7 @@ pub(super) fn look(root: &Path, found: &Detected, facts: &mut InitFacts) {
     set_environment(root, found, environment, facts);
     note_what_is_missing(root, found, has_settings, facts);
     if facts.engine.is_none() {
-        facts.notes.extend(unclear(has_settings, likely));
+        facts.notes.extend(unclear(has_settings, usual, &reads));
     }
 }
 
@@ -122,20 +128,24 @@ fn wordpress_elsewhere(
         .flatten()
 }
 
-/// What is not known of the database, in a sentence.
-fn unclear(has_settings: bool, likely: Option<DbEngine>) -> Option<String> {
+/// What is not known of the database, in a sentence. Code that can reach several says of none that it is used.
+fn unclear(has_settings: bool, usual: Option<DbEngine>, reads: &Reads) -> Option<String> {
     const DO: &str = "if it needs one, switch `db` on in [stack]";
-    match (has_settings, likely) {
-        (true, _) => Some(format!(
+    if has_settings {
+        return Some(format!(
             "it has settings of a database that do not say which program it is: {DO}"
-        )),
-        (false, Some(engine)) => Some(format!(
-            "its code can reach {}, and no settings of that were found: {DO}, and let an [[app.file]] make it read \
-             getenv('DB_HOST') and so on, or write {{DB_HOST}} and so on into it",
-            engine.title()
-        )),
-        (false, None) => None,
+        ));
     }
+    let mariadb = (reads.mysql || usual.is_some()).then_some("MySQL or MariaDB");
+    let postgresql = reads.postgresql.then_some("PostgreSQL");
+    let reached: Vec<&str> = mariadb.into_iter().chain(postgresql).collect();
+    (!reached.is_empty()).then(|| {
+        format!(
+            "no settings of a database were found, and its code can reach {}: {DO}, and let an [[app.file]] make it read \
+             getenv('DB_HOST') and so on, or write {{DB_HOST}} and so on into it",
+            reached.join(" and ")
+        )
+    })
 }
 
 /// Whether the environment or what the code reads of it names a database.

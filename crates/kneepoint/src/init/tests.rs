@@ -264,6 +264,47 @@ fn files_of_sqlite_say_it_where_nothing_else_does() {
 }
 
 #[test]
+fn a_tool_that_speaks_to_any_database_uses_none_of_them() {
+    let files = [
+        ("index.php", "<?php require 'drivers/pgsql.php';"),
+        ("drivers/pgsql.php", "<?php pg_connect($server);"),
+        ("drivers/mysql.php", "<?php class Db extends \\mysqli {}"),
+        ("dump.sql", "-- PostgreSQL database dump\n"),
+    ];
+    let (facts, text) = check(&files, AppKind::Plain, "index.php");
+    assert_eq!((facts.engine, facts.seed), (None, None));
+    assert!(text.contains("\n# db = "), "{text}");
+    let told = "no settings of a database were found, and its code can reach MySQL or MariaDB and PostgreSQL: if it needs one";
+    assert!(facts.notes[0].starts_with(told), "{:?}", facts.notes);
+}
+
+#[test]
+fn the_hosts_that_settings_and_a_dump_call_their_own_are_known() {
+    let hosts = |files: &[(&str, &str)]| {
+        let dir = app(files);
+        look(dir.path()).expect("an application").hosts
+    };
+    let config = "<?php define('SITE_URL', 'https://shop.test/'); $api_url = 'https://api.test';";
+    let files = [
+        ("index.php", ""),
+        (
+            ".env",
+            "APP_URL=http://localhost:8000\nMAIL_HOST=mail.test\n",
+        ),
+        ("config.php", config),
+    ];
+    assert_eq!(hosts(&files), ["localhost:8000", "shop.test"]);
+    let rows = "(1,'siteurl','https://blog.test/wp','yes'),(2,'home','https://blog.test','yes')";
+    let dump = format!("{WP_DUMP} {rows}");
+    let files = [
+        ("index.php", ""),
+        ("wp-config.php", WP_CONFIG),
+        ("site.sql", dump.as_str()),
+    ];
+    assert_eq!(hosts(&files), ["blog.test"]);
+}
+
+#[test]
 fn packages_that_are_not_installed_are_said_first() {
     let asks = "{\"require\": {\"php\": \"8\", \"slim/slim\": \"4\"}, \"config\": {\"vendor-dir\": \"lib/own/\"}}";
     let settings = "<?php define('DB_DRIVER', 'mysql'); define('DB_HOST', 'db');";
@@ -288,6 +329,20 @@ fn packages_that_are_not_installed_are_said_first() {
     let files = [("index.php", ""), ("composer.json", asks)];
     let (facts, _) = check(&files, AppKind::Plain, "index.php");
     assert!(facts.notes.is_empty(), "{:?}", facts.notes);
+}
+
+#[test]
+fn a_loader_that_htaccess_names_is_told_with_the_index_beside_it() {
+    let htaccess = "RewriteCond %{REQUEST_FILENAME} !-f\nRewriteCond %{REQUEST_FILENAME} !-d\nRewriteRule ^.*$ /loader.php [L]\n";
+    let mut files = vec![("loader.php", ""), (".htaccess", htaccess)];
+    let (facts, _) = check(&files, AppKind::Plain, "loader.php");
+    assert!(facts.notes.is_empty(), "{:?}", facts.notes);
+    files.push(("index.php", ""));
+    let (facts, _) = check(&files, AppKind::Plain, "loader.php");
+    assert_eq!(
+        facts.notes,
+        ["`/` goes to index.php, and what is neither a file nor a directory to loader.php"]
+    );
 }
 
 #[test]

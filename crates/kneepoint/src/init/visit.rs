@@ -43,6 +43,8 @@ pub struct Visit<'v> {
     pub dir: &'v Path,
     /// What of PHP the application says it needs.
     pub needs: &'v VisitNeeds,
+    /// The hosts that its settings call the site's own.
+    pub hosts: &'v [String],
     /// Whether to use loopback instead of network namespaces.
     pub loopback: bool,
 }
@@ -66,7 +68,7 @@ pub fn visit(
     .map_err(|errors| anyhow::anyhow!("{errors}"))?;
     let mut outcome = VisitOutcome::default();
     let result = Testbed::open(&scenario, visit.loopback, None, Arc::clone(stop), observer)
-        .and_then(|testbed| in_testbed(testbed, &scenario, visit.needs, stop, &mut outcome));
+        .and_then(|testbed| in_testbed(testbed, &scenario, visit, stop, &mut outcome));
     match result {
         _ if stop.load(Ordering::Relaxed) => Err(ExperimentError::Interrupted.into()),
         Ok(()) => Ok(outcome),
@@ -80,7 +82,7 @@ pub fn visit(
 fn in_testbed(
     mut testbed: Testbed,
     scenario: &Scenario,
-    needs: &VisitNeeds,
+    visit: &Visit<'_>,
     stop: &AtomicBool,
     outcome: &mut VisitOutcome,
 ) -> Result<(), ExperimentError> {
@@ -89,9 +91,10 @@ fn in_testbed(
             testbed: &testbed,
             stop,
             site: Site::new(&testbed.host_header(ARM)?),
+            hosts: visit.hosts,
             fetches: 0,
         };
-        visitor.look_round(needs, outcome)
+        visitor.look_round(visit.needs, outcome)
     });
     testbed.close();
     result
@@ -124,6 +127,8 @@ struct Visitor<'t> {
     testbed: &'t Testbed,
     stop: &'t AtomicBool,
     site: Site,
+    /// What else is taken for the site's once it has answered: a redirect there is one away from the lab.
+    hosts: &'t [String],
     fetches: usize,
 }
 
@@ -170,7 +175,8 @@ impl Visitor<'_> {
         let Some(start) = self.arrive("/", outcome)? else {
             return Ok(None);
         };
-        self.site.learn(&start.read.hosts());
+        self.site.learn(start.read.hosts());
+        self.site.learn(self.hosts.iter().map(String::as_str));
         let links = start.read.links(&start.path, |host| self.site.has(host));
         let left_out = links.iter().filter(|link| has_unknown_query(link));
         Ok(Some(Looked {

@@ -1,15 +1,17 @@
 //! What a person gets wrong, and what the program says: what failed, on what, what to do next.
 
-use crate::support::company::{alone, among_others};
+use crate::support::company::{among_others, briefly_among_others};
 use crate::support::{
-    apps, is_root, kneepoint, needs_root, plain_scenario, running_limit, start, text, traces, wait,
+    apps, descends, is_root, kneepoint, needs_root, plain_scenario, running_limit, start, text,
+    wait,
 };
+use kneepoint_linux::process::all;
 use std::path::Path;
 use std::time::Duration;
 
 /// Runs a command that must fail, and checks its words. Returns all that it printed.
 fn check(arguments: &[&str], directory: &Path, expected: &[&str]) -> String {
-    let _place = among_others();
+    let _place = briefly_among_others();
     // Without root there is no closed lab, and what is tested here is what comes after that.
     let on_the_host = (!is_root()).then_some("--host-network");
     let output = wait(
@@ -111,7 +113,7 @@ fn an_impossible_setting_is_refused_before_anything_starts() {
 
 #[test]
 fn a_run_directory_that_cannot_be_made_is_named() {
-    let _place = among_others();
+    let _place = briefly_among_others();
     let scenario = apps().join("plain/kneepoint.toml");
     let output = kneepoint()
         .arg("limit")
@@ -167,16 +169,15 @@ fn a_target_that_dies_in_the_middle_ends_the_run_in_words() {
     if !needs_root("a_target_that_dies_in_the_middle_ends_the_run_in_words") {
         return;
     }
-    let _place = alone();
+    let _place = among_others();
     let directory = tempfile::tempdir().expect("temp dir");
-    let before = traces();
-    let child = running_limit(directory.path(), "30s", Duration::from_secs(9));
+    let child = running_limit(directory.path(), "30s");
     // Workers outlive a killed master and go on serving: all of them must go.
-    let masters: Vec<String> = traces()
-        .difference(&before)
-        .filter(|trace| trace.starts_with("process") && trace.contains("php-fpm: master"))
-        .filter_map(|trace| trace.split_whitespace().nth(1).map(str::to_owned))
-        .collect();
+    let is_master = |pid: &u32| {
+        let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        text(&command).contains("php-fpm: master") && descends(*pid, child.id())
+    };
+    let masters: Vec<u32> = all().into_iter().filter(is_master).collect();
     assert!(!masters.is_empty(), "PHP-FPM runs");
     for master in masters {
         let workers = std::fs::read_to_string(format!("/proc/{master}/task/{master}/children"))
@@ -184,7 +185,7 @@ fn a_target_that_dies_in_the_middle_ends_the_run_in_words() {
         let mut kill = std::process::Command::new("kill");
         let status = kill
             .arg("-KILL")
-            .arg(&master)
+            .arg(master.to_string())
             .args(workers.split_whitespace())
             .status()
             .expect("kill runs");

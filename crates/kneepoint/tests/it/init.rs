@@ -1,6 +1,6 @@
 //! `init` on an application that it has never seen, and what it wrote as it is.
 
-use crate::support::company::among_others;
+use crate::support::company::{among_others, briefly_among_others};
 use crate::support::{kneepoint, start, text, wait};
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -147,7 +147,7 @@ fn init_on_an_unknown_application_writes_what_limit_runs_without_a_correction() 
 
 #[test]
 fn init_says_what_is_missing_in_the_applications_own_words() {
-    let _place = among_others();
+    let _place = briefly_among_others();
     let directory = tempfile::tempdir().expect("temp dir");
     let root = shop(directory.path(), false);
     let output = run(&["init", "shop", "--loopback"], directory.path());

@@ -3,7 +3,7 @@
 mod consent;
 
 use crate::support::by_hand::ByHand;
-use crate::support::company::among_others;
+use crate::support::company::briefly_among_others;
 use crate::support::{apps, kneepoint, start, text, wait};
 use serde_json::Value;
 use std::fs;
@@ -61,7 +61,7 @@ fn says(text: &str, expected: &[&str]) {
 
 #[test]
 fn one_command_measures_both_hops_under_one_schedule() {
-    let _place = among_others();
+    let _place = briefly_among_others();
     let servers = ByHand::start();
     let fastcgi = format!("unix:{}", servers.socket().display());
     let hops: [&str; 5] = [
@@ -97,7 +97,7 @@ fn one_command_measures_both_hops_under_one_schedule() {
 
 #[test]
 fn each_hop_can_be_loaded_alone() {
-    let _place = among_others();
+    let _place = briefly_among_others();
     let servers = ByHand::start();
     let schedule = ["--schedule", "line(10,100,2s) const(100,1s)"];
     let one = results(&[&[servers.url("/").as_str()][..], &schedule].concat());
@@ -110,7 +110,7 @@ fn each_hop_can_be_loaded_alone() {
 
 #[test]
 fn a_web_server_is_reached_through_its_unix_socket() {
-    let _place = among_others();
+    let _place = briefly_among_others();
     let servers = ByHand::start();
     let socket = servers.directory.path().join("web.sock");
     let socket = socket.display().to_string();
@@ -120,7 +120,7 @@ fn a_web_server_is_reached_through_its_unix_socket() {
 
 #[test]
 fn requests_are_written_as_with_curl() {
-    let _place = among_others();
+    let _place = briefly_among_others();
     let servers = ByHand::start();
     let got = results(&[
         &servers.url("/echo"),
@@ -143,7 +143,7 @@ fn requests_are_written_as_with_curl() {
 
 #[test]
 fn values_come_from_a_table() {
-    let _place = among_others();
+    let _place = briefly_among_others();
     let servers = ByHand::start();
     let table = servers.directory.path().join("products.csv");
     fs::write(&table, "id,colour\n1,dark-red\n2,dark-blue\n").expect("a table");
@@ -163,7 +163,7 @@ fn values_come_from_a_table() {
 
 #[test]
 fn connections_alone_make_a_closed_loop() {
-    let _place = among_others();
+    let _place = briefly_among_others();
     let servers = ByHand::start();
     let output = load(&[&servers.url("/"), "-c", "2", "-z", "1s", "--json"]);
     let got: Value = serde_json::from_slice(&output.stdout).expect("JSON");
@@ -189,7 +189,7 @@ fn column(csv: &str, name: &str) -> Vec<f64> {
 
 #[test]
 fn every_file_tells_the_same_load() {
-    let _place = among_others();
+    let _place = briefly_among_others();
     let servers = ByHand::start();
     let at = tempfile::tempdir().expect("temp dir");
     let file = |name: &str| at.path().join(name).display().to_string();
@@ -256,7 +256,7 @@ fn every_file_tells_the_same_load() {
 
 #[test]
 fn a_log_gets_a_line_a_second_and_quiet_means_quiet() {
-    let _place = among_others();
+    let _place = briefly_among_others();
     let servers = ByHand::start();
     let arguments: [&str; 5] = [&servers.url("/"), "-q", "100", "-z", "3s"];
     let output = load(&arguments);
@@ -325,7 +325,7 @@ fn load_goes_nowhere_by_accident() {
 
 #[test]
 fn exit_codes_tell_numbers_that_hold_from_numbers_that_do_not() {
-    let _place = among_others();
+    let _place = briefly_among_others();
     let servers = ByHand::start();
     let nowhere = load(&[&servers.url("/nowhere"), "-q", "50", "-z", "1s"]);
     assert_eq!(
@@ -355,7 +355,7 @@ fn exit_codes_tell_numbers_that_hold_from_numbers_that_do_not() {
 
 #[test]
 fn thresholds_decide_the_exit_code() {
-    let _place = among_others();
+    let _place = briefly_among_others();
     let servers = ByHand::start();
     let arguments: [&str; 5] = [&servers.url("/nowhere"), "-q", "50", "-z", "1s"];
     let with = |thresholds: &[&str]| {
@@ -375,7 +375,7 @@ fn thresholds_decide_the_exit_code() {
 
 #[test]
 fn a_condition_ends_the_load_early() {
-    let _place = among_others();
+    let _place = briefly_among_others();
     let servers = ByHand::start();
     let output = load(&[
         &servers.url("/nowhere"),
@@ -392,7 +392,7 @@ fn a_condition_ends_the_load_early() {
 
 #[test]
 fn a_closed_loop_counts_and_pauses() {
-    let _place = among_others();
+    let _place = briefly_among_others();
     let servers = ByHand::start();
     let url = servers.url("/");
     let output = load(&[
@@ -408,7 +408,7 @@ fn a_closed_loop_counts_and_pauses() {
 
 #[test]
 fn https_and_http2_are_a_matter_of_flags() {
-    let _place = among_others();
+    let _place = briefly_among_others();
     let servers = ByHand::start();
     let url = format!("https://localhost:{}/echo", servers.tls_port);
     let certificate = servers.directory.path().join("cert.pem");
@@ -441,7 +441,7 @@ fn https_and_http2_are_a_matter_of_flags() {
 
 #[test]
 fn a_form_is_sent_as_a_browser_sends_it() {
-    let _place = among_others();
+    let _place = briefly_among_others();
     let servers = ByHand::start();
     let url = servers.url("/echo");
     let file = servers.directory.path().join("cert.pem");
@@ -468,7 +468,7 @@ fn a_form_is_sent_as_a_browser_sends_it() {
 
 #[test]
 fn what_a_log_holds_is_asked_for_again() {
-    let _place = among_others();
+    let _place = briefly_among_others();
     let servers = ByHand::start();
     let url = servers.url("/echo");
     let paths = ["--path", "3 /echo?page=1", "--path", "1 /echo?page=2"];
@@ -498,7 +498,7 @@ fn what_a_log_holds_is_asked_for_again() {
 
 #[test]
 fn ctrl_c_prints_what_was_measured() {
-    let _place = among_others();
+    let _place = briefly_among_others();
     let servers = ByHand::start();
     let child = start(
         kneepoint()

@@ -6,6 +6,8 @@ mod skip;
 pub(crate) mod by_hand;
 pub(crate) mod company;
 
+use kneepoint_experiment::RunStore;
+use kneepoint_linux::process::parent_of;
 pub(crate) use skip::skipped;
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -124,10 +126,10 @@ pub(crate) fn start(command: &mut Command) -> Child {
         .expect("kneepoint starts")
 }
 
-/// Starts `kneepoint limit` on the plain application and lets it run for a while.
-pub(crate) fn running_limit(directory: &Path, budget: &str, for_now: Duration) -> Child {
+/// Starts `kneepoint limit` on the plain application, and lets it run until it has measured a step and is in the next one.
+pub(crate) fn running_limit(directory: &Path, budget: &str) -> Child {
     let scenario = plain_scenario(directory, "");
-    let child = start(
+    let mut child = start(
         kneepoint()
             .arg("limit")
             .arg(&scenario)
@@ -135,8 +137,29 @@ pub(crate) fn running_limit(directory: &Path, budget: &str, for_now: Duration) -
             .args(["--budget", budget, "--runs"])
             .arg(directory),
     );
-    std::thread::sleep(for_now);
+    let began = Instant::now();
+    while !has_measured(directory) {
+        if began.elapsed() > Duration::from_secs(120) {
+            let _ = child.kill();
+            let _ = child.wait();
+            panic!("no step is measured");
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    std::thread::sleep(Duration::from_secs(2));
     child
+}
+
+/// Whether the newest run in a directory has a step that was measured to its end.
+fn has_measured(runs: &Path) -> bool {
+    let files = RunStore::list(runs);
+    let run = files.last().and_then(|file| RunStore::read(file).ok());
+    run.is_some_and(|run| run.trials.iter().any(|trial| trial.purpose != "cut short"))
+}
+
+/// Whether a process was started by another one, or by one that this one started.
+pub(crate) fn descends(pid: u32, of: u32) -> bool {
+    std::iter::successors(parent_of(pid), |pid| parent_of(*pid)).any(|pid| pid == of)
 }
 
 pub(crate) fn text(bytes: &[u8]) -> String {

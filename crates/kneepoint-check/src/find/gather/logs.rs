@@ -3,11 +3,11 @@
 use super::super::containers;
 use super::Gather;
 use crate::files::{self, Files, Root};
-use crate::logs;
+use crate::logs::{self, Stacks};
 use crate::rule::counted;
-use crate::snapshot::{Blind, Nginx, Settings};
+use crate::snapshot::{Blind, FpmPool, Nginx, Settings};
 use kneepoint_model::LogFormat;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 /// Most logs of one service that are read \[ours\]: of each the last megabytes are.
 const MOST: usize = 20;
@@ -28,9 +28,13 @@ impl Gather<'_> {
         self.add_logs(of_apache(settings, cwd), LogFormat::Apache);
     }
 
-    /// The logs of PHP-FPM, and that of PHP itself where it is one file for all pools.
-    pub(super) fn logs_of_fpm(&mut self) {
+    /// The logs of PHP-FPM, that of PHP itself where it is one file for all pools, and the slow logs of pools. `prefix` is
+    /// the directory that paths of pools are relative to.
+    pub(super) fn logs_of_fpm(&mut self, prefix: &str) {
         let service = &self.seen.service;
+        let pools = service.pools.iter().enumerate();
+        let slow = pools.filter_map(|(at, pool)| Some((at, slow_log(pool, prefix)?)));
+        self.slow_logs = slow.collect();
         let log = service.settings.or("error_log", "").text;
         let php = service.php.as_ref();
         let php = php.and_then(|php| php.ini.text("error_log"));
@@ -56,6 +60,36 @@ impl Gather<'_> {
         }
         self.logs
             .extend(paths.into_iter().map(|path| (path, format)));
+    }
+
+    /// Reads the ends of the slow logs, each file once. One that cannot be read is not told: PHP-FPM's own log counts the
+    /// requests.
+    pub(super) fn read_slow_logs(&mut self) {
+        let Some(root) = &self.seen.root else { return };
+        let own = Root::at("/");
+        let service = &mut self.seen.service;
+        let printed = service.place.container.as_ref().and_then(containers::log);
+        let mut named: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        for (at, path) in std::mem::take(&mut self.slow_logs) {
+            named.entry(path).or_default().push(at);
+        }
+        let mut read = 0;
+        for (path, pools) in named {
+            let stacks = match (files::is_printed(&path), &printed, &own) {
+                (false, ..) => Stacks::read(root, &path, self.now_s),
+                (true, Some(kept), Ok(own)) => Stacks::read(own, kept, self.now_s),
+                _ => None,
+            };
+            let Some(stacks) = stacks else { continue };
+            for at in pools {
+                let pool = &mut service.pools[at];
+                pool.slow = stacks.of_pool(&pool.name);
+            }
+            read += 1;
+            if read == MOST {
+                break;
+            }
+        }
     }
 
     /// Reads the ends of the logs.
@@ -92,6 +126,13 @@ impl Gather<'_> {
             }
         }
     }
+}
+
+/// The slow log of a pool.
+fn slow_log(pool: &FpmPool, prefix: &str) -> Option<String> {
+    let path = pool.settings.text("slowlog")?;
+    let home = pool.settings.text("prefix").unwrap_or(prefix);
+    (!path.is_empty()).then(|| files::absolute(home, path))
 }
 
 /// The error log of nginx, and those that its servers have for themselves.
@@ -178,6 +219,20 @@ mod tests {
         let source = crate::snapshot::SettingSource::Default;
         settings.set("serverroot", "/etc/httpd", source);
         assert_eq!(of(&settings)[0], "/etc/httpd/logs/error_log");
+    }
+
+    #[test]
+    fn a_slow_log_may_lie_below_the_pools_own_directory() {
+        let of = |lines: &str| {
+            let pool = format!("[shop]\nlisten = /run/shop.sock\n{lines}");
+            let case = Case::healthy().pool_with(&pool, "");
+            slow_log(&case.0.services[1].pools[1], "/usr")
+        };
+        let found = of("slowlog = log/$pool.slow");
+        assert_eq!(found.as_deref(), Some("/usr/log/shop.slow"));
+        let found = of("prefix = /srv/$pool\nslowlog = slow.log");
+        assert_eq!(found.as_deref(), Some("/srv/shop/slow.log"));
+        assert_eq!(of("").as_deref(), None);
     }
 
     #[test]

@@ -32,6 +32,7 @@ pub(super) fn read_others(
             found.data = Some(dir);
             Some(settings)
         }
+        ServiceKind::Pgbouncer => config::pgbouncer(subject, reader),
         ServiceKind::Apache => {
             let apache = config::apache(subject, reader);
             (found.asks, found.hands) = (apache.asks, apache.hands);

@@ -21,7 +21,7 @@ const USUAL: &str = "\
     swap swappiness sysctl task tcp threads transparent vm containerd crio cri kubepods burstable besteffort guaranteed lxc podman pod \
     alpine apache apache2 apcu bitnami composer cpanel debian drupal dokuwiki fpm frankenphp haproxy igbinary \
     imagick joomla kneepoint laravel litespeed magento mariadb mariadbd mediawiki memcache memcached msgpack mysql mysqld \
-    newrelic nextcloud nginx nodejs npm opcache openresty pecl percona pgsql phpfpm phpmyadmin plesk postgres postgresql \
+    newrelic nextcloud nginx nodejs npm opcache openresty pecl percona pgbouncer pgsql phpfpm phpmyadmin plesk postgres postgresql \
     prestashop redis remi rh roundcube shopware sury swoole symfony typo3 ubuntu unit valkey wordpress wp xdebug zend zz zzz zzzz \
     admin api app application artisan blog cdn cms console daemon dev development http https jobs live localhost mail main node \
     nobody queue queues scheduler staging stage supervisor webserver websocket \

@@ -69,7 +69,7 @@ fn reload(service: &Service) -> String {
         (ServiceKind::Nginx, None) => format!("nginx -t && kill -HUP {pid}"),
         // Graceful: it finishes what it serves.
         (ServiceKind::Apache, _) => format!("kill -USR1 {pid}"),
-        (ServiceKind::Postgresql, _) => format!("kill -HUP {pid}"),
+        (ServiceKind::Postgresql | ServiceKind::Pgbouncer, _) => format!("kill -HUP {pid}"),
         (ServiceKind::Haproxy, Some(main)) => {
             format!(
                 "Restart HAProxy as it was started; `haproxy -c -f {main}` tests the file first."
@@ -158,6 +158,7 @@ fn called(kind: ServiceKind) -> &'static str {
         ServiceKind::Redis => "Redis",
         ServiceKind::Mysql => "MariaDB",
         ServiceKind::Postgresql => "PostgreSQL",
+        ServiceKind::Pgbouncer => "PgBouncer",
     }
 }
 

@@ -33,7 +33,17 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(evidence: &Evidence) -> Option<Finding> {
-    let fatal = evidence.logged(&[Layer::Php, Layer::Web, Layer::App], LogKind::PhpFatal)?;
+    const LAYERS: [Layer; 3] = [Layer::Php, Layer::Web, Layer::App];
+    // An exception for a connection that the server had closed is a kind of its own.
+    let kinds = [
+        (LogKind::PhpFatal, "fatal errors"),
+        (LogKind::KeptConnectionLost, "lost connections"),
+    ];
+    let mut kinds = kinds.into_iter();
+    let (fatal, called) = kinds.find_map(|(kind, called)| {
+        let logged = evidence.logged(&LAYERS, kind)?;
+        Some((logged, called))
+    })?;
     let failed = |phase: &Phase| {
         let failed = phase.load.outcomes.of(Outcome::HttpError) as f64;
         failed / phase.load.arrivals.max(1) as f64
@@ -55,10 +65,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
             phase,
         )
         .under(
-            format!(
-                "{} fatal errors in PHP's log: {}",
-                fatal.count, fatal.example
-            ),
+            format!("{} {called} in PHP's log: {}", fatal.count, fatal.example),
             fatal.conditions,
         );
     if low.is_some_and(|share| share <= 0.0) {
@@ -111,6 +118,32 @@ mod tests {
             suspected app (12 %): pages end with an error of the application
               saw 12 % of the responses have an error's status, at 240/s offered for 10 s
               saw 300 fatal errors in PHP's log: PHP Fatal error:  Uncaught RuntimeException: busy in app/Cache.php:31, at 240/s offered for 10 s
+              saw none at low load: they come with the load
+              do: Mend what the log names, file and line, the most frequent first; keep log_errors on while you test.
+        "#]],
+        );
+    }
+
+    #[test]
+    fn a_connection_that_was_lost_is_an_error_too() {
+        let lost = Case::healthy()
+            .load(PhaseKind::Over, |load| {
+                load.outcomes.by_outcome.insert(Outcome::HttpError, 300);
+            })
+            .log(
+                PhaseKind::Over,
+                Layer::Php,
+                LogKind::KeptConnectionLost,
+                300,
+                "PHP Fatal error:  Uncaught PDOException: MySQL server has gone away in app/Db.php:9",
+            );
+        check(
+            lost,
+            expect![[r#"
+            named: APP-14
+            suspected app (12 %): pages end with an error of the application
+              saw 12 % of the responses have an error's status, at 240/s offered for 10 s
+              saw 300 lost connections in PHP's log: PHP Fatal error:  Uncaught PDOException: MySQL server has gone away in app/Db.php:9, at 240/s offered for 10 s
               saw none at low load: they come with the load
               do: Mend what the log names, file and line, the most frequent first; keep log_errors on while you test.
         "#]],

@@ -19,7 +19,8 @@ pub(crate) static RULE: Rule = Rule {
     signal: UseSignal::Error,
     applies_to: AppliesTo::Any,
     requires: &[metric::CPU_S],
-    yields_to: &["GEN-01", "KRN-06"],
+    // Of bursts that are seconds apart, one plateau has more than the other.
+    yields_to: &["GEN-01", "KRN-06", "APP-15"],
     title: "the same load costs more each time it is driven",
     doc: RuleDoc {
         what_it_is: "Some pages leave something behind: a row, a session, a log line. When a page also counts or reads \

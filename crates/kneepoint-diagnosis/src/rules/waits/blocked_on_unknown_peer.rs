@@ -23,11 +23,11 @@ pub(crate) static RULE: Rule = Rule {
     yields_to: &["FPM-10", "SES-01", "SES-02", "KRN-11"],
     title: "workers wait for something outside the stack",
     doc: RuleDoc {
-        what_it_is: "A page that calls another service over HTTP, sends mail, resolves a name or sleeps keeps its \
+        what_it_is: "A page that calls another service over HTTP, sends mail or sleeps keeps its \
             worker for as long as that takes. PHP waits 60 seconds for a silent peer by default. A few slow calls \
             are enough to occupy the whole pool, and pages that need nothing of it wait as well.",
         how_it_shows: "Most busy workers sleep in recv, poll or connect towards an address that is no tier of the \
-            stack (often port 443 or 53; a service on the same machine too), or in nanosleep. The CPU may be idle, or \
+            stack (often port 443; a service on the same machine too), or in nanosleep. The CPU may be idle, or \
             busy with the rest of the page.",
         how_it_is_confirmed: "Put a stub that answers at once in the place of the service: the limit rises.",
         what_to_write: "Give every outbound call short timeouts, and move it to a queue where the page can do \
@@ -74,7 +74,8 @@ fn waits_for(evidence: &Evidence, outside: &Part<'_>) -> Option<Finding> {
 fn asleep(evidence: &Evidence) -> Option<Finding> {
     let blocked = Blocked::find(evidence)?;
     let is_other = |wait: &Wait| {
-        wait.is_lock() || wait.is_for_outsider() || wait.is_pause() || wait.is_own_site()
+        let is_far = wait.is_for_outsider() || wait.is_own_site() || wait.is_for_name();
+        wait.is_own_lock() || is_far || wait.is_pause()
     };
     if blocked.layer().is_some() || blocked.waits.iter().any(is_other) {
         return None;
@@ -210,6 +211,22 @@ mod tests {
             pause,
             expect![[r#"
                 named: FPM-01
+                silent
+            "#]],
+        );
+    }
+
+    #[test]
+    fn leaves_waits_for_addresses_of_names_to_their_rule() {
+        let case = Case::healthy()
+            .pool_of(5)
+            .machine_at(PhaseKind::Over, 0.36)
+            .running(PhaseKind::Over, 0.8)
+            .waiting(PhaseKind::Over, "recv 10.0.0.2:53", 4.1);
+        check(
+            case,
+            expect![[r#"
+                named: APP-09
                 silent
             "#]],
         );

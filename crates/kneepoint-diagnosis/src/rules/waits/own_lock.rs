@@ -12,6 +12,14 @@ use kneepoint_model::{LockChain, LockKind};
 const BINDS: f64 = 0.25;
 /// The same from which on it is worth a note \[ours\].
 const NOTICEABLE: f64 = 0.1;
+/// The wait of sem_acquire(), as telemetry names it.
+const SEMAPHORE: &str = "semaphore";
+/// What to do about a lock on a file.
+const FOR_FILES: &str = "Hold the lock only while the file is changed; replace it by rename() instead of locking it; or keep \
+    what it guards in Redis.";
+/// What to do about a semaphore.
+const FOR_SEMAPHORES: &str = "Hold the semaphore only while what it guards is changed; give each thing that is guarded a \
+    semaphore of its own; or keep it in Redis, whose commands need no lock.";
 
 pub(crate) static RULE: Rule = Rule {
     code: "APP-17",
@@ -49,28 +57,45 @@ fn check(evidence: &Evidence) -> Option<Finding> {
     if of_session >= 0.5 {
         return None;
     }
-    let paths = evidence.locked_paths();
-    let title = match paths.first() {
-        Some(path) => format!("requests wait for one another's lock on {path}"),
-        None => RULE.title.to_owned(),
+    let finding = if part.is_it(SEMAPHORE) {
+        RULE.finds(Layer::App, titled(semaphore_of_most(evidence)))
+            .waited(&part)
+            .inside(evidence.seen_first(is_semaphore))
+            .inside(evidence.seen_waiting(|wait| LOCKS.contains(&wait)))
+            .refuted_by("as many waits for locks when each page takes a semaphore of its own")
+            .remedy(Advice::new(evidence, FOR_SEMAPHORES).build())
+    } else {
+        RULE.finds(Layer::App, titled(evidence.locked_paths().first().copied()))
+            .waited(&part)
+            .inside(evidence.seen_first(is_own_file))
+            .inside(evidence.seen_waiting(|wait| LOCKS.contains(&wait)))
+            .inside(evidence.seen_calls(CallKind::Lock, |call| !is_session_lock(call)))
+            .refuted_by("as many waits for locks when each page locks a file of its own")
+            .remedy(Advice::new(evidence, FOR_FILES).build())
     };
-    RULE.finds(Layer::App, title)
-        .waited(&part)
-        .inside(evidence.seen_first(is_own_file))
-        .inside(evidence.seen_waiting(|wait| LOCKS.contains(&wait)))
-        .inside(evidence.seen_calls(CallKind::Lock, |call| !is_session_lock(call)))
+    finding
         .suspected_if(part.share >= BINDS)
         .weight(part.share)
-        .refuted_by("as many waits for locks when each page locks a file of its own")
-        .remedy(
-            Advice::new(
-                evidence,
-                "Hold the lock only while the file is changed; replace it by rename() instead of locking it; or keep what it \
-                 guards in Redis.",
-            )
-            .build(),
-        )
         .done()
+}
+
+fn titled(lock: Option<&str>) -> String {
+    match lock {
+        Some(lock) => format!("{} on {lock}", RULE.title),
+        None => RULE.title.to_owned(),
+    }
+}
+
+/// The semaphore that most wait for.
+fn semaphore_of_most(evidence: &Evidence) -> Option<&str> {
+    let mut chains = evidence.chains.chains.iter();
+    let most = chains.find(|chain| is_semaphore(chain))?;
+    Some(&most.object)
+}
+
+/// Whether what is locked is a semaphore.
+fn is_semaphore(chain: &LockChain) -> bool {
+    chain.kind == LockKind::Semaphore
 }
 
 /// Whether what is locked is a file that is no session's.
@@ -82,6 +107,7 @@ fn is_own_file(chain: &LockChain) -> bool {
 mod tests {
     use super::*;
     use crate::test_support::{builtin, met, place, sampled, traced};
+    use kneepoint_model::LockChains;
 
     fn check(case: Case, expected: expect_test::Expect) {
         verify(&RULE, case, expected);
@@ -145,6 +171,55 @@ mod tests {
                   saw data/stats.json through flock, once in each GET /, in Stats::begin at lib/stats.php:17, in 10 requests that were traced, one after the other
                   do: Hold the lock only while the file is changed; replace it by rename() instead of locking it; or keep what it guards in Redis.
             "#]],
+        );
+    }
+
+    #[test]
+    fn a_semaphore_is_named_with_who_has_it() {
+        let at = || place("Stats::begin", "lib/stats.php", 17);
+        let stacks = sampled(
+            50,
+            vec![at(), builtin("sem_acquire"), builtin("[semaphore]")],
+            vec![met("GET /", &[0, 1, 2], 400)],
+        );
+        let chain = LockChain {
+            kind: LockKind::Semaphore,
+            object: "the semaphore with key 0x4b50".to_owned(),
+            doing: "in recv db".to_owned(),
+            route: "GET /export".to_owned(),
+            place: Some(place("Stats::write", "lib/stats.php", 31)),
+            share: 1.0,
+            longest: 1,
+            circle: false,
+        };
+        // Nobody waits for the file that requests lock as well.
+        let mut call = traced("GET /", CallKind::Lock, "data/other.lock", at(), 1);
+        "flock".clone_into(&mut call.through);
+        let case = Case::healthy()
+            .machine_at(PhaseKind::Over, 0.3)
+            .running(PhaseKind::Over, 2.0)
+            .waiting(PhaseKind::Over, SEMAPHORE, 6.0)
+            .traced("GET /", 10, vec![call])
+            .with(|evidence| {
+                evidence.stacks = Some(stacks);
+                evidence.chains = LockChains {
+                    phase: "over".to_owned(),
+                    looks: 80,
+                    waiting: 6.0,
+                    chains: vec![chain],
+                };
+            });
+        check(
+            case,
+            expect![[r#"
+            named: APP-17
+            suspected app (70 %): requests wait for one another's lock on the semaphore with key 0x4b50
+              saw semaphore takes 70 % of the time of busy workers, at 240/s offered for 10 s
+              saw 29.3 ms of it in each request, at 240/s offered for 10 s
+              saw 100 % of those who waited were behind GET /export, Stats::write at lib/stats.php:31 (in recv db), which holds the semaphore with key 0x4b50, looked at 80 times, at 240/s offered for 10 s
+              saw waiting there: GET /, Stats::begin at lib/stats.php:17, 100 % of 400 stacks, sampled 50 times a second, at 240/s offered for 10 s
+              do: Hold the semaphore only while what it guards is changed; give each thing that is guarded a semaphore of its own; or keep it in Redis, whose commands need no lock.
+        "#]],
         );
     }
 

@@ -1,8 +1,8 @@
 //! PG-03: requests wait for one another's locks in PostgreSQL.
 
-use crate::evidence::chains::Queued;
+use crate::evidence::chains::{Queued, is_of_database};
 use crate::rule::prelude::*;
-use kneepoint_model::{LockChain, LockKind};
+use kneepoint_model::LockKind;
 
 /// Share of the busy workers that wait for a lock of the database, from which on it is what binds \[ours\].
 const BINDS: f64 = 0.2;
@@ -39,11 +39,6 @@ pub(crate) static RULE: Rule = Rule {
     },
     check,
 };
-
-/// Whether a chain is one of the database.
-fn is_of_database(chain: &LockChain) -> bool {
-    matches!(chain.kind, LockKind::Row | LockKind::Named)
-}
 
 fn check(evidence: &Evidence) -> Option<Finding> {
     let queued = evidence
@@ -99,7 +94,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
 mod tests {
     use super::*;
     use crate::test_support::place;
-    use kneepoint_model::LockChains;
+    use kneepoint_model::{LockChain, LockChains};
 
     fn check(case: Case, expected: expect_test::Expect) {
         verify(&RULE, case, expected);

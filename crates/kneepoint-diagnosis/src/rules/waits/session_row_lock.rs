@@ -1,8 +1,8 @@
 //! SES-04: a session that the database keeps locked for a whole request.
 
-use crate::evidence::chains::Queued;
+use crate::evidence::chains::{Queued, is_of_database};
 use crate::rule::prelude::*;
-use kneepoint_model::{LockChain, LockKind};
+use kneepoint_model::LockChain;
 
 /// Share of the busy workers that wait from which on it is what binds \[ours\].
 const BINDS: f64 = 0.2;
@@ -43,7 +43,7 @@ pub(crate) static RULE: Rule = Rule {
 
 /// Whether a chain is one of sessions, by the name of their table.
 fn names_sessions(chain: &LockChain) -> bool {
-    chain.kind != LockKind::File && chain.object.to_ascii_lowercase().contains("session")
+    is_of_database(chain) && chain.object.to_ascii_lowercase().contains("session")
 }
 
 fn check(evidence: &Evidence) -> Option<Finding> {
@@ -53,8 +53,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
     );
     // Where a lock has no name that tells, the stacks do.
     let of_sessions = opening.is_some_and(|share| share >= OPENING);
-    let which =
-        |chain: &LockChain| names_sessions(chain) || (of_sessions && chain.kind != LockKind::File);
+    let which = |chain: &LockChain| names_sessions(chain) || (of_sessions && is_of_database(chain));
     let Queued {
         phase,
         workers,
@@ -95,7 +94,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
 mod tests {
     use super::*;
     use crate::test_support::{builtin, met, place, sampled};
-    use kneepoint_model::LockChains;
+    use kneepoint_model::{LockChains, LockKind};
 
     fn check(case: Case, expected: expect_test::Expect) {
         verify(&RULE, case, expected);

@@ -130,6 +130,7 @@ impl Tuner<'_, '_, '_> {
             settings: settings.to_vec(),
             max_pairs,
             min_pairs,
+            // The size of the pool is mostly among what is combined, and two workers at once do not show it.
             at_once: false,
             seed,
             ..self.at_saturation((&current.arm, &arm), what.clone())?

@@ -79,6 +79,7 @@ struct Spread {
 type Squares = [f64; 2];
 
 impl Posterior {
+    #[inline]
     pub(super) fn of(steps: &[FitStep], prior: Prior, link: Link) -> Self {
         let data = observations(steps, prior.violating_share, link);
         let speeds = !steps.is_empty() && steps.iter().all(|step| step.speed.is_some());
@@ -101,6 +102,7 @@ impl Posterior {
 }
 
 /// The range of ln R* that carries the weight.
+#[inline]
 fn extent(cells: &[Cell]) -> (f64, f64) {
     let least = top(cells) + SEEN.ln();
     cells
@@ -112,6 +114,7 @@ fn extent(cells: &[Cell]) -> (f64, f64) {
         })
 }
 
+#[inline]
 fn top(cells: &[Cell]) -> f64 {
     cells
         .iter()
@@ -119,6 +122,7 @@ fn top(cells: &[Cell]) -> f64 {
         .fold(f64::NEG_INFINITY, f64::max)
 }
 
+#[inline]
 fn ln_prior_rate(ln_rate: f64, prior: Prior) -> f64 {
     let z = (ln_rate - (0.87 * prior.saturation_hz).ln()) / 0.15;
     let near = 0.9 * normal_density(z) / 0.15;
@@ -144,6 +148,7 @@ struct Grid<'a> {
 }
 
 impl<'a> Grid<'a> {
+    #[inline]
     fn new(data: &'a [Observation], prior: Prior, link: Link, speeds: bool) -> Self {
         Self {
             data,
@@ -155,6 +160,7 @@ impl<'a> Grid<'a> {
     }
 
     /// Every tau where R* follows the speed to the power of `beta`. Where no speed was measured, nothing says that it does not.
+    #[inline]
     fn spreads(&self, beta: f64) -> [Spread; SPREADS.len()] {
         let follows = if self.speeds { beta.min(1.0) } else { 1.0 };
         let variance =
@@ -176,6 +182,7 @@ impl<'a> Grid<'a> {
     }
 
     /// Every cell between two values of ln R*, with its unnormalised weight.
+    #[inline]
     fn cells(&self, (low, high): (f64, f64), points: usize, betas: &[(f64, f64)]) -> Vec<Cell> {
         let mut cells = Vec::with_capacity(points * SLOPE_POINTS * SPREADS.len() * betas.len());
         let mut squares = vec![[0.0; 2]; self.data.len()];
@@ -205,6 +212,7 @@ impl<'a> Grid<'a> {
     }
 
     /// The squared residuals of each observation.
+    #[inline]
     fn squares(&self, point: Point, squares: &mut [Squares]) {
         let slope = point.slope * self.link.scale();
         let expected = |distance: f64| expected(self.centre, slope, distance, self.link);
@@ -218,6 +226,7 @@ impl<'a> Grid<'a> {
     }
 
     /// Means over cells whose values of ln R* are `grid` apart.
+    #[inline]
     fn mean(&self, cells: &[Cell], grid: f64) -> Posterior {
         let top = top(cells);
         let n = (self.data.len() as f64).max(1.0);
@@ -253,6 +262,7 @@ impl<'a> Grid<'a> {
 
 /// ln of the density of t distributions with four degrees of freedom, up to a constant: of each observation
 /// `(tau^2 + v)^(-1/2) (1 + residual^2/(4 (tau^2 + v)))^(-5/2)`.
+#[inline]
 fn ln_t4(squares: &[Squares], spread: &Spread) -> f64 {
     let tails: f64 = squares
         .chunks(CHUNK)

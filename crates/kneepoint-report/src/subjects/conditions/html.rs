@@ -76,8 +76,8 @@ fn noise(run: &Run) -> Option<String> {
     let visible: Vec<f64> = decided
         .chain(&run.restarted)
         .chain(&run.proof)
-        .filter_map(|effect: &Effect| effect.smallest_visible)
-        .filter(|share| share.is_finite() && *share > 0.0)
+        .filter_map(Effect::visible)
+        .filter(|share| *share > 0.0)
         .collect();
     let least = visible.iter().copied().reduce(f64::min)?;
     let most = visible.iter().copied().reduce(f64::max)?;

@@ -170,6 +170,7 @@ fn site(context: &TierContext, overrides: &str) -> String {
     let root = context.app.document_root();
     let root = quoted(&root.to_string_lossy());
     let front = context.app.front_name();
+    let index = context.app.index_names();
     format!(
         "TypesConfig /etc/mime.types\n\
          <FilesMatch \"\\.php$\">\n    SetHandler application/x-httpd-php\n</FilesMatch>\n\
@@ -178,7 +179,7 @@ fn site(context: &TierContext, overrides: &str) -> String {
          <Directory {root}>\n    Require all granted\n    AllowOverride {overrides}\n    \
          Options FollowSymLinks\n    FallbackResource /{front}\n</Directory>\n\
          DocumentRoot {root}\n\
-         DirectoryIndex {front} index.html\n\
+         DirectoryIndex {index} index.html\n\
          Alias {PROBE_PATH} {probe}\n\
          Alias {IDENTITY_PATH} {identity}\n\
          Include {env}\n",

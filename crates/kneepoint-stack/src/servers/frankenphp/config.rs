@@ -44,9 +44,14 @@ pub(super) fn caddyfile(
         false => threads.to_owned(),
         true => (runtime.number("num_threads").unwrap_or(1) + 1).to_string(),
     };
+    // A directory's own index.php comes before a front controller of another name.
+    let index = match front.as_str() {
+        "index.php" => "",
+        _ => " {path}/index.php",
+    };
     let site_of_app = match keeps {
         false => format!(
-            "\t\troot {}\n\t\tphp_server {{\n\t\t\ttry_files {{path}} {front}\n\t\t}}\n",
+            "\t\troot {}\n\t\tphp_server {{\n\t\t\ttry_files {{path}}{index} {front}\n\t\t}}\n",
             quoted(&root.to_string_lossy())
         ),
         true => format!(

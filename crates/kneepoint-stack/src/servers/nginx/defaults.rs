@@ -107,13 +107,14 @@ fn web(context: &TierContext, php: Option<&Address>) -> String {
              location / {{\n            try_files $uri $uri/ =404;\n        }}\n    }}\n"
         );
     };
+    let index = context.app.index_names();
     let params: String = FASTCGI_PARAMS
         .iter()
         .map(|(name, value)| format!("            fastcgi_param {name} {value};\n"))
         .collect();
     format!(
         "    upstream php {{\n        server {};\n    }}\n\n    \
-         server {{\n        listen 80;\n        root {root};\n        index {front};\n\n        \
+         server {{\n        listen 80;\n        root {root};\n        index {index};\n\n        \
          location / {{\n            try_files $uri $uri/ /{front}$is_args$args;\n        }}\n\n        \
          location ~ [^/]\\.php(/|$) {{\n            fastcgi_split_path_info ^(.+?\\.php)(/.*)$;\n            \
          fastcgi_pass php;\n{params}        }}\n    }}\n",

@@ -1,6 +1,7 @@
 //! What an application reads from its environment, and which of it the lab has to be told to offer.
 
 use super::database::{DbEngine, is_address};
+use super::hosts::own_host;
 use super::known::REFUSES;
 use super::reads::Reads;
 use super::roles::{Role, of_database, of_redis};
@@ -49,6 +50,8 @@ pub(super) struct Environment {
     pub(super) redis: bool,
     /// What has to be set.
     pub(super) values: Vec<EnvValue>,
+    /// The hosts that it calls the site's own.
+    pub(super) hosts: Vec<String>,
 }
 
 /// Reads the files of settings of an application, with what its code reads.
@@ -74,6 +77,10 @@ pub(super) fn look(root: &Path, kind: AppKind, reads: &Reads) -> Environment {
     let mut found = of_values(&values, kind, reads);
     found.values.extend(own_paths(root, &values));
     found.told_in = told_in;
+    let hosts = values
+        .iter()
+        .filter_map(|(name, value)| own_host(name, value));
+    found.hosts = hosts.collect();
     if kind == AppKind::Laravel && root.join("bootstrap/cache/config.php").is_file() {
         found.values.push(EnvValue {
             name: "APP_CONFIG_CACHE".into(),

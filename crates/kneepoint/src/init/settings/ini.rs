@@ -5,7 +5,9 @@ use super::changes::FileChange;
 use super::database::{DbEngine, SettingsFile, files_named, is_address};
 use super::environment::address;
 use super::known::REFUSES;
-use super::roles::{ABOUT_OTHERS, Role, SECRET, is_name, of_key, port_key};
+use super::roles::{
+    ABOUT_OTHERS, Role, SECRET, are_marked, is_name, is_socket, of_key_among, port_key,
+};
 use std::path::Path;
 
 const WHY: &str = "The lab's database instead of yours. (Yours is not written here.)";
@@ -36,6 +38,8 @@ pub(super) struct Section<'t> {
     name: &'t str,
     header: &'t str,
     entries: Vec<Entry<'t>>,
+    /// Whether the names of the database's entries tell them from others.
+    marked: bool,
 }
 
 #[derive(Debug)]
@@ -75,6 +79,7 @@ fn sections(file: &SettingsFile) -> Vec<Section<'_>> {
                 name,
                 header: &line[..name.len() + 2],
                 entries: Vec::new(),
+                marked: false,
             });
         } else if !line.starts_with([';', '#'])
             && let Some((entry, end)) = first_entry(rest)
@@ -86,6 +91,9 @@ fn sections(file: &SettingsFile) -> Vec<Section<'_>> {
         }
         let behind = rest[ends_at..].split_once('\n');
         rest = behind.map_or("", |(_, behind)| behind);
+    }
+    for section in &mut found {
+        section.marked = are_marked(section.entries.iter().map(|entry| entry.key));
     }
     found
 }
@@ -123,12 +131,8 @@ fn bare(value: &str) -> &str {
 }
 
 impl Entry<'_> {
-    fn role(&self) -> Option<Role> {
-        of_key(self.key)
-    }
-
     /// Whether it is copied to the letter: it holds no secret, and the lab has a use for it.
-    fn is_kept(&self) -> bool {
+    fn is_kept(&self, role: Option<Role>) -> bool {
         // A quote that nothing closes may have swallowed other entries.
         let names = match self.value.contains('\n') {
             true => self.whole.to_ascii_lowercase(),
@@ -139,7 +143,7 @@ impl Entry<'_> {
         let mut words = SECRET.iter().chain(&NEEDLESS);
         let tells = |text: &str| SECRET.iter().any(|word| text.contains(word));
         let is_secret = words.any(|word| names.contains(word)) || has_user || tells(&value);
-        !is_secret && self.role() != Some(Role::Url)
+        !is_secret && role != Some(Role::Url)
     }
 }
 
@@ -147,8 +151,12 @@ impl Section<'_> {
     /// What the first entry with this role says.
     fn text(&self, role: Role) -> Option<&str> {
         let mut entries = self.entries.iter();
-        let entry = entries.find(|entry| entry.role() == Some(role))?;
+        let entry = entries.find(|entry| self.role(entry) == Some(role))?;
         Some(bare(entry.value))
+    }
+
+    fn role(&self, entry: &Entry<'_>) -> Option<Role> {
+        of_key_among(entry.key, self.marked)
     }
 
     /// Whether it is about the application's database. `${DB_HOST}` comes from the environment already.
@@ -191,7 +199,8 @@ impl Section<'_> {
     fn in_lab(&self, entry: &Entry<'_>) -> Option<String> {
         let key = entry.key;
         let set = |value: &str| Some(format!("{key} = {value}"));
-        match entry.role() {
+        let role = self.role(entry);
+        match role {
             Some(Role::Host) if self.text(Role::Port).is_none() => {
                 let port = port_key(key);
                 set(&format!("\"{{DB_HOST}}\"\n{port} = {{DB_PORT}}"))
@@ -204,8 +213,8 @@ impl Section<'_> {
             Some(Role::Url) if is_address(bare(entry.value)) => {
                 set(&format!("\"{}\"", address(bare(entry.value))))
             }
-            _ if key.to_ascii_lowercase().contains("socket") => set("\"\""),
-            _ => entry.is_kept().then(|| entry.whole.to_owned()),
+            _ if is_socket(key, self.marked) => set("\"\""),
+            _ => entry.is_kept(role).then(|| entry.whole.to_owned()),
         }
     }
 
@@ -387,6 +396,50 @@ mod tests {
                 dbname = ${DB_DATABASE}
                 ; [General]
                 ; salt = x
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_section_of_another_program_stays() {
+        let text = "[Redis]\nhost = x\ndatabase = shop\n[smtp]\nhost = x\nuser = y\n[influxdb]\nhost = x\ndb = y\n\
+                    [site]\nhost = www.shop.test\nbase = /shop\n[directory]\nhost = x\nbase = dc=shop\n";
+        let files = [SettingsFile {
+            path: MATOMO.into(),
+            text: text.into(),
+        }];
+        assert!(databases(&files).is_empty(), "{:?}", databases(&files));
+    }
+
+    #[test]
+    fn of_entries_with_the_word_and_without_the_first_are_the_databases() {
+        check(
+            "[production]\nhost = www.shop.test\nport = 8080\nurl = https://www.shop.test/\nuser = clerk\n\
+             websocket = on\ndb_host = localhost\ndb_name = shop\ndb_user = u\ndb_password = secret\n",
+            &expect![[r#"
+                None Some("shop")
+                [production]
+                host = www.shop.test
+                port = 8080
+                url = https://www.shop.test/
+                user = clerk
+                websocket = on
+                db_host = "{DB_HOST}"
+                db_port = {DB_PORT}
+                db_name = "{DB_DATABASE}"
+                db_user = "{DB_USERNAME}"
+                db_password = "{DB_PASSWORD}"
+
+                [as_it_was]
+                host = www.shop.test
+                port = 8080
+                url = https://www.shop.test/
+                user = clerk
+                websocket = on
+                db_host = localhost
+                db_name = shop
+                db_user = u
+                db_password = secret
             "#]],
         );
     }

@@ -3,7 +3,9 @@
 
 use super::changes::{FileChange, address};
 use super::database::{DbEngine, SettingsFile, is_address};
-use super::roles::{ABOUT_OTHERS, Role, SECRET, is_name, of_key, port_key};
+use super::roles::{
+    ABOUT_OTHERS, Role, SECRET, are_marked, is_name, is_socket, of_key_among, port_key,
+};
 use kneepoint_stack::application::lists::{List, lists};
 
 const WHY: &str = "The lab's database instead of yours: what stands on the left counts. (Yours is not written here.)";
@@ -14,6 +16,8 @@ pub(super) struct Listed<'t> {
     pub(super) file: &'t str,
     text: &'t str,
     list: List<'t>,
+    /// Whether the names of the database's entries tell them from others.
+    marked: bool,
 }
 
 /// Those of all files.
@@ -26,14 +30,24 @@ fn of_file(file: &SettingsFile) -> impl Iterator<Item = Listed<'_>> {
     found.map(|list| Listed {
         file: &file.path,
         text: &file.text,
+        marked: marks(&list),
         list,
     })
+}
+
+/// Whether the names of the database's entries tell them from others.
+fn marks(list: &List<'_>) -> bool {
+    are_marked(list.entries.iter().map(|(key, _)| *key))
 }
 
 /// Whether a list says where a database is, and which: one of mail has no name of a database.
 fn is_database(list: &List<'_>) -> bool {
     let path = list.path.join(" ").to_ascii_lowercase();
-    let has = |role| list.entries.iter().any(|(key, value)| is(key, value, role));
+    let marked = marks(list);
+    let has = |role: Role| {
+        let mut entries = list.entries.iter();
+        entries.any(|(key, value)| of_key_among(key, marked) == Some(role) && says(value, role))
+    };
     let is_others = ABOUT_OTHERS.iter().any(|word| path.contains(word));
     let is_one = has(Role::Url) || has(Role::Host) && has(Role::Name);
     let is_sqlite = |(_, value): &(&str, &str)| {
@@ -42,14 +56,14 @@ fn is_database(list: &List<'_>) -> bool {
     is_one && !is_others && !list.entries.iter().any(is_sqlite)
 }
 
-/// Whether an entry has this role, and a value that is written there.
-fn is(key: &str, value: &str, role: Role) -> bool {
+/// Whether a value is written there, and one that an entry with this role may have.
+fn says(value: &str, role: Role) -> bool {
     let fits = |text: &str| match role {
         Role::Url => is_address(text),
         Role::Name => is_name(text),
         _ => true,
     };
-    of_key(key) == Some(role) && text_of(value).is_some_and(fits)
+    text_of(value).is_some_and(fits)
 }
 
 /// A value that is one piece of quoted text.
@@ -65,8 +79,12 @@ impl Listed<'_> {
             .list
             .entries
             .iter()
-            .filter(|(key, _)| of_key(key) == Some(role));
+            .filter(|(key, _)| self.role(key) == Some(role));
         of_role.find_map(|(_, value)| text_of(value))
+    }
+
+    fn role(&self, key: &str) -> Option<Role> {
+        of_key_among(key, self.marked)
     }
 
     /// Which database it is, where it says so.
@@ -141,7 +159,7 @@ impl Listed<'_> {
         let mut has_port = false;
         let mut host_key = None;
         for (key, value) in &self.list.entries {
-            let lab = match of_key(key) {
+            let lab = match self.role(key) {
                 Some(Role::Host) if self.is_magento() => {
                     has_port = true;
                     "getenv('DB_HOST') . ':' . getenv('DB_PORT')".to_owned()
@@ -161,7 +179,7 @@ impl Listed<'_> {
                     Some(old) => address(engine, old),
                     None => continue,
                 },
-                Some(Role::Driver) | None if key.contains("socket") => "''".to_owned(),
+                Some(Role::Driver) | None if is_socket(key, self.marked) => "''".to_owned(),
                 Some(Role::Driver) | None => continue,
             };
             values.push(format!("'{key}' => {lab}"));
@@ -233,6 +251,26 @@ mod tests {
                   'database_password' => 'secret',
                   'mailer_host' => 'smtp',
                 ]];
+            "#]],
+        );
+    }
+
+    #[test]
+    fn of_entries_with_the_word_and_without_the_first_are_the_databases() {
+        check(
+            "<?php return [\n  'host' => 'www.shop.test',\n  'user' => 'clerk',\n  'websocket' => 'on',\n\
+             \x20 'db_host' => 'h',\n  'db_name' => 'shop',\n  'db_user' => 'u',\n  'db_pass' => 'secret',\n];\n",
+            &expect![[r#"
+                None Some("shop")
+                <?php return ['db_host' => getenv('DB_HOST'), 'db_name' => getenv('DB_DATABASE'), 'db_user' => getenv('DB_USERNAME'), 'db_pass' => getenv('DB_PASSWORD'), 'db_port' => (int) getenv('DB_PORT')] + [
+                  'host' => 'www.shop.test',
+                  'user' => 'clerk',
+                  'websocket' => 'on',
+                  'db_host' => 'h',
+                  'db_name' => 'shop',
+                  'db_user' => 'u',
+                  'db_pass' => 'secret',
+                ];
             "#]],
         );
     }

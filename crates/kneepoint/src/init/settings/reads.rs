@@ -32,6 +32,13 @@ const PASSED_OVER: &[&str] = &[
 ];
 /// How code reads an environment variable, up to its name.
 const READERS: &[&str] = &["getenv(", "getenv_docker(", "env(", "_ENV[", "_SERVER["];
+/// How the drivers of tools that speak to any database reach MariaDB or MySQL: as classes of their own.
+const EXTENDED: [&str; 4] = [
+    "extends mysqli",
+    "extends \\mysqli",
+    "extends MySQLi",
+    "extends \\MySQLi",
+];
 
 /// What was found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -109,10 +116,11 @@ fn note(text: &str, reads: &mut Reads) {
         || has("mysqli_real_connect(")
         || has("new mysqli(")
         || has("new \\mysqli(");
-    let pdo_mysql = has("mysql:host=") || has("mysql:dbname=");
+    let extends = EXTENDED.iter().any(|class| has(class));
+    let pdo_mysql = has("mysql:host=") || has("mysql:dbname=") || has("mysql:charset=");
     reads.mysqli |= mysqli;
     reads.pdo |= pdo_mysql || has("pgsql:host=") || has("new PDO(") || has("new \\PDO(");
-    reads.mysql |= mysqli || pdo_mysql;
+    reads.mysql |= mysqli || extends || pdo_mysql;
     reads.postgresql |= has("pgsql:host=") || has("pgsql:dbname=") || has("pg_connect(");
 }
 
@@ -138,5 +146,18 @@ mod tests {
         let names: Vec<&str> = reads.env.iter().map(String::as_str).collect();
         assert_eq!(names, ["MYSQL_HOST", "MYSQL_PASSWORD", "MYSQL_USER"]);
         assert!(reads.pdo && reads.mysql && !reads.mysqli && !reads.postgresql);
+    }
+
+    #[test]
+    fn a_driver_that_is_a_class_of_its_own_is_one() {
+        for text in [
+            "class Db extends \\mysqli {",
+            "class Min_DB extends MySQLi {",
+            "$this->dsn(\"mysql:charset=utf8;host=\" . $server);",
+        ] {
+            let mut reads = Reads::default();
+            note(text, &mut reads);
+            assert!(reads.mysql && !reads.mysqli && !reads.postgresql, "{text}");
+        }
     }
 }

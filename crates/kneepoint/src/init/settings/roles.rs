@@ -55,15 +55,33 @@ const OTHERS: &[&str] = &[
 ];
 
 /// What a list or a section is about that is no database of the application's own.
-pub(super) const ABOUT_OTHERS: [&str; 10] = [
-    "test", "redis", "mongo", "mail", "smtp", "ldap", "slave", "replica", "cache", "session",
+pub(super) const ABOUT_OTHERS: [&str; 18] = [
+    "test",
+    "redis",
+    "mongo",
+    "mail",
+    "smtp",
+    "imap",
+    "ftp",
+    "ldap",
+    "amqp",
+    "rabbit",
+    "elastic",
+    "influx",
+    "clickhouse",
+    "couch",
+    "slave",
+    "replica",
+    "cache",
+    "session",
 ];
 /// What the name of an entry has whose value is not copied into a scenario.
 pub(super) const SECRET: [&str; 9] = [
     "pass", "pwd", "secret", "token", "key", "salt", "auth", "cred", "crypt",
 ];
 
-fn plain(name: &str) -> String {
+/// A name in small letters, without what separates words.
+pub(super) fn plain(name: &str) -> String {
     let kept = name.chars().filter(|c| c.is_ascii_alphanumeric());
     kept.collect::<String>().to_ascii_lowercase()
 }
@@ -99,12 +117,9 @@ pub(super) fn of_database(name: &str) -> Option<Role> {
 }
 
 /// What a name of an entry says in a list that holds the settings of one database: `host`, `dbname`, `database_user`.
-pub(super) fn of_key(name: &str) -> Option<Role> {
+fn of_key(name: &str) -> Option<Role> {
     let plain = plain(name);
-    let of_database = ["database", "db"].iter();
-    let rest = of_database
-        .filter_map(|word| plain.strip_prefix(word))
-        .next();
+    let rest = behind_word(&plain);
     Some(match (rest.unwrap_or(&plain), rest.is_some()) {
         ("host" | "hostname" | "server", _) => Role::Host,
         ("port", _) => Role::Port,
@@ -117,6 +132,36 @@ pub(super) fn of_key(name: &str) -> Option<Role> {
     })
 }
 
+/// What stands in a plain name behind the word for a database that it begins with.
+fn behind_word(plain: &str) -> Option<&str> {
+    let mut words = ["database", "db"].iter();
+    words.find_map(|word| plain.strip_prefix(word))
+}
+
+/// Whether a name begins with the word for a database.
+fn is_marked(name: &str) -> bool {
+    behind_word(&plain(name)).is_some()
+}
+
+/// Whether the names of a list or a section tell the database's entries from others: of `host`, `user`, `db_host` and
+/// `db_user` the first two are the site's own.
+pub(super) fn are_marked<'k>(names: impl Iterator<Item = &'k str>) -> bool {
+    let marked = names.filter(|name| is_marked(name));
+    let roles: Vec<Role> = marked.filter_map(of_key).collect();
+    roles.contains(&Role::Host) && roles.contains(&Role::User)
+}
+
+/// What a name of an entry says where the database's are [marked](are_marked), or are not. A driver needs no mark: what it
+/// names is a database.
+pub(super) fn of_key_among(name: &str, marked: bool) -> Option<Role> {
+    of_key(name).filter(|role| !marked || *role == Role::Driver || is_marked(name))
+}
+
+/// Whether an entry names the socket of the database.
+pub(super) fn is_socket(name: &str, marked: bool) -> bool {
+    plain(name).contains("socket") && (!marked || is_marked(name))
+}
+
 /// What a list or a section with this name for the host calls its port.
 pub(super) fn port_key(host: &str) -> String {
     let host = host.strip_suffix("name").unwrap_or(host);
@@ -126,9 +171,10 @@ pub(super) fn port_key(host: &str) -> String {
     format!("{}port", stem.unwrap_or_default())
 }
 
-/// Whether a text may be the name of a database. Redis numbers its own.
+/// Whether a text may be the name of a database. Redis numbers its own; the `base` of a site is a path (`/shop`), that of a
+/// directory of people a list of names (`dc=example`).
 pub(super) fn is_name(text: &str) -> bool {
-    !text.chars().all(|c| c.is_ascii_digit())
+    !text.chars().all(|c| c.is_ascii_digit()) && !text.contains(['/', '='])
 }
 
 /// What a name of an environment variable says of Redis.

@@ -1,6 +1,7 @@
 //! Dumps of a database that lie about: which of them is the application's.
 
 use super::database::DbEngine;
+use super::hosts::own_host;
 use kneepoint_model::AppKind;
 use memchr::memmem;
 use std::io::Read;
@@ -9,6 +10,8 @@ use std::time::SystemTime;
 
 /// How much of a dump is looked into, in bytes: the tables of an application of middling size stand within.
 const LOOKED_INTO: u64 = 32 << 20;
+/// How much is read behind the name of an option, in bytes: an address is shorter.
+const LONGEST_OPTION: usize = 300;
 /// Directories where people put dumps, relative to the root.
 const DIRS: &[&str] = &[
     "",
@@ -44,6 +47,8 @@ pub struct Seed {
     pub engine: DbEngine,
     /// Why this one, in words.
     pub why: String,
+    /// The host by which the site was called that it is from, where that is known.
+    pub host: Option<String>,
 }
 
 /// What the dump has to fit.
@@ -65,6 +70,7 @@ struct Dump {
     names_database: bool,
     has_rows: bool,
     changed: SystemTime,
+    host: Option<String>,
 }
 
 impl Dump {
@@ -101,6 +107,7 @@ pub(super) fn best(root: &Path, wanted: Wanted<'_>) -> Option<Seed> {
         why: why(best, &others),
         path: best.path.display().to_string(),
         engine: best.engine,
+        host: best.host.clone(),
     })
 }
 
@@ -183,6 +190,20 @@ fn look(path: &Path, wanted: Wanted<'_>) -> Option<Dump> {
         names_database: wanted.database.is_some_and(names),
         has_rows: has("INSERT INTO") || has("\nCOPY "),
         changed: SystemTime::UNIX_EPOCH,
+        host: (wanted.kind == AppKind::Wordpress)
+            .then(|| host_of_options(&text))
+            .flatten(),
+    })
+}
+
+/// The site's host in the options of WordPress: `(1,'siteurl','https://shop.example.org','yes')`.
+fn host_of_options(text: &[u8]) -> Option<String> {
+    const NAME: &[u8] = b"'siteurl'";
+    memmem::find_iter(text, NAME).find_map(|at| {
+        let behind = &text[at + NAME.len()..];
+        let behind = String::from_utf8_lossy(&behind[..behind.len().min(LONGEST_OPTION)]);
+        let value = behind.trim_start_matches([',', ' ']).strip_prefix('\'')?;
+        own_host("siteurl", value.split('\'').next()?)
     })
 }
 

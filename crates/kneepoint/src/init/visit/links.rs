@@ -210,9 +210,9 @@ impl Site {
         }
     }
 
-    /// Takes more hosts for the site's: those that its start page says are its own.
-    pub(super) fn learn(&mut self, hosts: &[&str]) {
-        self.hosts.extend(hosts.iter().map(|host| host_name(host)));
+    /// Takes more hosts for the site's: those that its start page or its settings say are its own.
+    pub(super) fn learn<'h>(&mut self, hosts: impl IntoIterator<Item = &'h str>) {
+        self.hosts.extend(hosts.into_iter().map(host_name));
     }
 
     pub(super) fn has(&self, host: &str) -> bool {
@@ -258,7 +258,7 @@ mod tests {
     #[track_caller]
     fn check(link: &str, expected: Option<&str>) {
         let mut site = Site::new("10.1.2.3");
-        site.learn(&["Shop.test:8080"]);
+        site.learn(["Shop.test:8080"]);
         let found = site.path_of(link, "/shop/index.php?x=1");
         let found = found.filter(|path| is_harmless(path));
         assert_eq!(found.as_deref(), expected, "{link}");

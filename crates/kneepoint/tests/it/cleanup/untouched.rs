@@ -1,7 +1,7 @@
 //! The user's directory is the user's: an application that writes into its own directory writes into a copy.
 
-use crate::support::by_hand::ByHand;
-use crate::support::company::{alone, among_others};
+use crate::support::by_hand::{ByHand, end};
+use crate::support::company::{Place, alone, among_others, long_among_others};
 use crate::support::{apps, kneepoint, needs_root, start, text, wait};
 use kneepoint::UNDECIDED;
 use std::collections::BTreeMap;
@@ -116,8 +116,7 @@ fn look(root: &Path) -> BTreeMap<PathBuf, Seen> {
 }
 
 /// Runs a command on the application; its directory, and what it has by a link, are the same before and after.
-fn check(arguments: &[&str]) {
-    let _place = among_others();
+fn check(_place: Place, arguments: &[&str]) {
     let application = Writer::new();
     let scenario = application.scenario();
     let before = application.look();
@@ -145,21 +144,21 @@ fn check(arguments: &[&str]) {
 
 #[test]
 fn a_limit_leaves_the_users_directory_as_it_was() {
-    check(&["limit", "--loopback", "--budget", "5s"]);
+    check(among_others(), &["limit", "--loopback", "--budget", "5s"]);
 }
 
 /// Its phases, its traced requests and its A/B all stand up the same way.
 #[test]
 fn a_diagnosis_leaves_the_users_directory_as_it_was() {
     if needs_root("a_diagnosis_leaves_the_users_directory_as_it_was") {
-        check(&["diagnose", "--budget", "40s"]);
+        check(long_among_others(), &["diagnose", "--budget", "40s"]);
     }
 }
 
 #[test]
 fn tuning_leaves_the_users_directory_as_it_was() {
     if needs_root("tuning_leaves_the_users_directory_as_it_was") {
-        check(&["tune", "--budget", "60s"]);
+        check(long_among_others(), &["tune", "--budget", "60s"]);
     }
 }
 
@@ -167,7 +166,7 @@ fn tuning_leaves_the_users_directory_as_it_was() {
 #[test]
 fn a_comparison_leaves_the_users_directory_as_it_was() {
     let more = "more:php.pm.max_children=8";
-    check(&[
+    let arguments = [
         "compare",
         "--with",
         more,
@@ -175,7 +174,8 @@ fn a_comparison_leaves_the_users_directory_as_it_was() {
         "--loopback",
         "--budget",
         "20s",
-    ]);
+    ];
+    check(long_among_others(), &arguments);
 }
 
 #[test]
@@ -203,7 +203,7 @@ fn a_profile_leaves_the_application_as_it_was() {
     let servers = ByHand::start();
     let root = apps().join("plain").canonicalize().expect("apps/plain");
     let before = look(&root);
-    let load = start(&mut servers.load(&["-z", "8s"]));
+    let load = start(&mut servers.load(&["-z", "30s"]));
     let pid = servers.fpm().to_string();
     let profile = |how: &[&str]| {
         let mut command: Command = kneepoint();
@@ -213,6 +213,6 @@ fn a_profile_leaves_the_application_as_it_was() {
     };
     profile(&["-z", "1s"]);
     profile(&["--calls", "--requests", "12"]);
-    wait(load, LIMIT);
+    end(load);
     assert_eq!(before, look(&root));
 }

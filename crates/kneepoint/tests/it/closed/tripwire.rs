@@ -1,7 +1,7 @@
 //! An application that is configured for servers of this machine and for others: it is refused with the line and the setting
 //! that lead there, and measured with doubles in their place. The servers meet nobody.
 
-use crate::support::company::among_others;
+use crate::support::company::{among_others, briefly_among_others};
 use crate::support::{kneepoint, needs_root, start, text, wait};
 use std::fs;
 use std::net::TcpListener;
@@ -110,7 +110,7 @@ fn who_is_outside_is_named_with_line_and_setting_before_any_load() {
     if !needs_root("the tripwire") {
         return;
     }
-    let _place = among_others();
+    let _place = briefly_among_others();
     let site = Site::make();
     let output = site.limit(&site.scenario("", "", "served"));
     let said = text(&output.stderr);

@@ -1,7 +1,7 @@
 //! A host that is not this machine, also one behind a tunnel, is loaded when it says so, or a person does.
 
 use super::{load, says};
-use crate::support::company::among_others;
+use crate::support::company::briefly_among_others;
 use crate::support::text;
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::symlink;
@@ -67,7 +67,7 @@ fn consent(rate: u32, until: &str) -> String {
 
 #[test]
 fn a_tunnel_is_said_to_be_one_and_loaded_when_somebody_allows_it() {
-    let _place = among_others();
+    let _place = briefly_among_others();
     let directory = tempfile::tempdir().expect("a directory");
     let told = |consent: &str, arguments: &[&str]| {
         let tunnel = Tunnel::start(directory.path(), consent);

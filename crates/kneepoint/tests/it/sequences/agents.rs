@@ -1,8 +1,8 @@
 //! A search whose load several generators of the lab send.
 
 use crate::support::company::among_waiting;
-use crate::support::{kneepoint, needs_root, start, text, wait, waiting_site};
-use kneepoint_linux::process::{all, parent_of};
+use crate::support::{descends, kneepoint, needs_root, start, text, wait, waiting_site};
+use kneepoint_linux::process::all;
 use serde_json::Value;
 use std::fs;
 use std::time::{Duration, Instant};
@@ -70,10 +70,6 @@ fn rights_of_agents(of: u32) -> Vec<(Vec<String>, String)> {
 fn is_agent(pid: u32) -> bool {
     let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     command.split(|byte| *byte == 0).nth(1) == Some(b"__agent")
-}
-
-fn descends(pid: u32, of: u32) -> bool {
-    std::iter::successors(parent_of(pid), |pid| parent_of(*pid)).any(|pid| pid == of)
 }
 
 fn rights(pid: u32) -> Option<(Vec<String>, String)> {

@@ -1,6 +1,6 @@
 //! A run keeps to the time that it was given, from its first moment to the end of the stack.
 
-use crate::support::company::among_waiting;
+use crate::support::company::long_among_waiting;
 use crate::support::{kneepoint, needs_root, start, text, wait, waiting_site};
 use serde_json::Value;
 use std::time::Duration;
@@ -14,7 +14,7 @@ fn a_diagnosis_ends_within_its_budget() {
     if !needs_root("a_diagnosis_ends_within_its_budget") {
         return;
     }
-    let _place = among_waiting();
+    let _place = long_among_waiting();
     let directory = tempfile::tempdir().expect("temp dir");
     let runs = directory.path().join("runs");
     let scenario = waiting_site(directory.path(), "site", 20).join("kneepoint.toml");

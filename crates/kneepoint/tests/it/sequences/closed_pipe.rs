@@ -1,6 +1,6 @@
 //! Readers that leave: the exit code says what was found, whoever reads what is printed.
 
-use crate::support::company::among_others;
+use crate::support::company::briefly_among_others;
 use crate::support::{kneepoint, plain_scenario, text, wait};
 use kneepoint_experiment::RunStore;
 use std::io::{Read as _, Write as _};
@@ -67,7 +67,7 @@ fn a_command_that_failed_fails_whoever_reads() {
 
 #[test]
 fn a_run_goes_on_to_its_end_whoever_reads() {
-    let _place = among_others();
+    let _place = briefly_among_others();
     let directory = tempfile::tempdir().expect("temp dir");
     let scenario = plain_scenario(directory.path(), "");
     let mut command = kneepoint();

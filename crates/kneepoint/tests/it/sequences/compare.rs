@@ -1,6 +1,6 @@
 //! Several configurations on one bench.
 
-use crate::support::company::among_waiting;
+use crate::support::company::long_among_waiting;
 use crate::support::{kneepoint, start, text, wait, waiting_site as site};
 use serde_json::Value;
 use std::time::Duration;
@@ -27,7 +27,7 @@ fn compare(arguments: &[&str], runs: &std::path::Path) -> (Option<i32>, Value, S
 
 #[test]
 fn a_slower_application_is_told_apart_with_what_it_costs() {
-    let _place = among_waiting();
+    let _place = long_among_waiting();
     let directory = tempfile::tempdir().expect("temp dir");
     let runs = directory.path().join("runs");
     let slow = site(directory.path(), "slow", 90).join("kneepoint.toml");

@@ -1,6 +1,6 @@
 //! A plan on a real stack, whose true limit follows from how it is made.
 
-use crate::support::company::among_waiting;
+use crate::support::company::long_among_waiting;
 use crate::support::{kneepoint, start, text, wait, waiting_site};
 use serde_json::Value;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use std::time::Duration;
 /// Two workers that wait 20 ms for each request bear 100 requests per second at most, whatever the machine.
 #[test]
 fn what_two_workers_bear_is_predicted_from_half_of_it() {
-    let _place = among_waiting();
+    let _place = long_among_waiting();
     let directory = tempfile::tempdir().expect("temp dir");
     let runs = directory.path().join("runs");
     let root = waiting_site(directory.path(), "site", 20);

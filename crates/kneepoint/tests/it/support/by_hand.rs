@@ -1,6 +1,6 @@
 //! nginx and PHP-FPM as a person would start them, for commands that take what is there.
 
-use crate::support::{apps, kneepoint};
+use crate::support::{apps, kneepoint, wait};
 use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
@@ -133,6 +133,13 @@ impl ByHand {
     pub(crate) fn socket(&self) -> std::path::PathBuf {
         self.directory.path().join("php.sock")
     }
+}
+
+/// Ends a load that would go on for longer than it is needed.
+pub(crate) fn end(load: Child) {
+    let pid = load.id().to_string();
+    let _ = Command::new("kill").args(["-INT", &pid]).status();
+    wait(load, Duration::from_secs(60));
 }
 
 fn write_certificate(directory: &Path) {

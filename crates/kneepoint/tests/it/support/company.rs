@@ -15,23 +15,44 @@ enum Company {
     Waiting,
     /// Tests that ask what is answered, and not how fast.
     Any,
+    /// The same, of a test that takes little of the machine itself: it sends next to nothing, or is refused.
+    Brief,
 }
 
+/// How many tests run at a time, whatever they are. Two cores bear a few labs.
+const MOST: usize = 4;
+
 impl Company {
-    /// How many such tests run at a time. Two cores bear a few labs.
+    /// Whether a test of this kind runs beside one of that kind.
+    fn bears(self, other: Self) -> bool {
+        let asks_no_time = |kind: Self| matches!(kind, Self::Any | Self::Brief);
+        self == other || (asks_no_time(self) && asks_no_time(other))
+    }
+
+    /// How many such tests run at a time.
     fn most(self) -> usize {
         match self {
             Self::None => 1,
-            Self::Waiting => 4,
             Self::Any => 3,
+            Self::Waiting | Self::Brief => MOST,
         }
     }
 }
 
-/// The tests that run now; they are all of one kind.
+/// Who goes first of those that wait for places beside each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Turn {
+    /// Where nobody else can have the place.
+    Last,
+    Usual,
+    /// What takes long: were it to begin last, it would run on when all others have ended.
+    First,
+}
+
+/// The tests that run now, each of which bears the others, and those that wait.
 struct Group {
-    kind: Company,
-    running: usize,
+    running: Vec<Company>,
+    waiting: Vec<(Company, Turn)>,
     /// Who has been in it since it was last empty.
     names: Vec<String>,
     /// What was on the machine when it was last empty.
@@ -39,38 +60,68 @@ struct Group {
 }
 
 static GROUP: Mutex<Group> = Mutex::new(Group {
-    kind: Company::None,
-    running: 0,
+    running: Vec::new(),
+    waiting: Vec::new(),
     names: Vec::new(),
     before: BTreeSet::new(),
 });
-static LEFT: Condvar = Condvar::new();
+/// Somebody has come into the group, or has left it.
+static CHANGED: Condvar = Condvar::new();
 
 fn group() -> MutexGuard<'static, Group> {
     GROUP.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+impl Group {
+    /// Whether there is a place for a test of this kind.
+    fn has_place_for(&self, kind: Company) -> bool {
+        let alike = self.running.iter().filter(|other| **other == kind).count();
+        self.running.iter().all(|other| kind.bears(*other))
+            && self.running.len() < MOST
+            && alike < kind.most()
+    }
+
+    /// Whether a test that waits begins now.
+    fn lets_in(&self, (kind, turn): (Company, Turn)) -> bool {
+        let goes_before = |(other, others_turn): &(Company, Turn)| {
+            *others_turn > turn && kind.bears(*other) && self.has_place_for(*other)
+        };
+        self.has_place_for(kind) && !self.waiting.iter().any(goes_before)
+    }
+}
+
+/// Takes one such value out of a list.
+fn take_out<T: PartialEq>(list: &mut Vec<T>, value: &T) {
+    if let Some(at) = list.iter().position(|it| it == value) {
+        list.swap_remove(at);
+    }
+}
+
 /// A test's place among those that run now. The last of a group that goes looks whether any of them left something on the
 /// machine: while others run, nobody can tell whose a process is.
 pub(crate) struct Place {
+    kind: Company,
     since: Instant,
 }
 
 impl Place {
-    fn take(kind: Company) -> Self {
-        let mut group = LEFT
-            .wait_while(group(), |group| {
-                group.running > 0 && (group.kind != kind || group.running >= kind.most())
-            })
+    fn take(kind: Company, turn: Turn) -> Self {
+        let own = (kind, turn);
+        let mut group = group();
+        group.waiting.push(own);
+        let mut group = CHANGED
+            .wait_while(group, |group| !group.lets_in(own))
             .unwrap_or_else(PoisonError::into_inner);
-        if group.running == 0 {
-            group.kind = kind;
+        take_out(&mut group.waiting, &own);
+        if group.running.is_empty() {
             group.names.clear();
             group.before = traces();
         }
-        group.running += 1;
+        group.running.push(kind);
         group.names.push(own_name());
+        CHANGED.notify_all();
         Self {
+            kind,
             since: Instant::now(),
         }
     }
@@ -96,33 +147,48 @@ impl Drop for Place {
     fn drop(&mut self) {
         note_duration(self.since);
         let mut group = group();
-        if group.running == 1 && !std::thread::panicking() {
+        if group.running.len() == 1 && !std::thread::panicking() {
             let (before, names) = (group.before.clone(), group.names.join(", "));
             let checked = std::panic::catch_unwind(|| assert_nothing_left(&before, &names));
-            group.running = 0;
-            LEFT.notify_all();
+            group.running.clear();
+            CHANGED.notify_all();
             drop(group);
             if let Err(why) = checked {
                 std::panic::resume_unwind(why);
             }
             return;
         }
-        group.running -= 1;
-        LEFT.notify_all();
+        take_out(&mut group.running, &self.kind);
+        CHANGED.notify_all();
     }
 }
 
 /// Nothing else runs until the value is dropped.
 pub(crate) fn alone() -> Place {
-    Place::take(Company::None)
+    Place::take(Company::None, Turn::Usual)
 }
 
 /// Only tests whose pages wait run until the value is dropped.
 pub(crate) fn among_waiting() -> Place {
-    Place::take(Company::Waiting)
+    Place::take(Company::Waiting, Turn::Usual)
+}
+
+/// The same for a test that takes a minute or more.
+pub(crate) fn long_among_waiting() -> Place {
+    Place::take(Company::Waiting, Turn::First)
 }
 
 /// Only tests run until the value is dropped that do not ask how fast something is.
 pub(crate) fn among_others() -> Place {
-    Place::take(Company::Any)
+    Place::take(Company::Any, Turn::Usual)
+}
+
+/// The same for a test that takes a minute or more.
+pub(crate) fn long_among_others() -> Place {
+    Place::take(Company::Any, Turn::First)
+}
+
+/// The same for a test that sends next to nothing, or is refused.
+pub(crate) fn briefly_among_others() -> Place {
+    Place::take(Company::Brief, Turn::Last)
 }

@@ -1,7 +1,7 @@
 //! Forms with a CSRF token, on a real Laravel behind nginx and PHP-FPM.
 
 use crate::support::apps;
-use crate::support::company::among_others;
+use crate::support::company::briefly_among_others;
 use kneepoint_load::{Engine, LoadPlan, Mode, Rehearsal, Target, fetch};
 use kneepoint_model::{
     Address, Arrivals, Body, LoadPoint, Outcome, Request, StatusRange, ThinkTime, Workload,
@@ -137,7 +137,7 @@ fn visitors() -> Workload {
 
 #[test]
 fn a_form_is_sent_with_the_token_of_its_page() {
-    let _place = among_others();
+    let _place = briefly_among_others();
     let laravel = Laravel::start();
     let workload = visitors();
     let rehearsal = Rehearsal::new(&laravel.target(), &workload, None, PATIENCE);
@@ -155,7 +155,7 @@ fn a_form_is_sent_with_the_token_of_its_page() {
 
 #[test]
 fn visitors_send_the_form_in_their_sessions() {
-    let _place = among_others();
+    let _place = briefly_among_others();
     let laravel = Laravel::start();
     let mut workload = visitors();
     if let Some(sessions) = &mut workload.sessions {
@@ -179,7 +179,7 @@ fn visitors_send_the_form_in_their_sessions() {
 
 #[test]
 fn without_the_token_the_form_is_refused() {
-    let _place = among_others();
+    let _place = briefly_among_others();
     let laravel = Laravel::start();
     let mut workload = visitors();
     workload.sessions = None;
@@ -208,7 +208,7 @@ fn without_the_token_the_form_is_refused() {
 /// before, in words.
 #[test]
 fn a_form_without_its_page_is_never_sent() {
-    let _place = among_others();
+    let _place = briefly_among_others();
     let laravel = Laravel::start();
     let mut workload = visitors();
     workload.sessions = None;

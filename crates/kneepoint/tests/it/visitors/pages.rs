@@ -1,6 +1,6 @@
 //! Pages that are not what a person means to measure: none of them is loaded, and what they say is told.
 
-use crate::support::company::among_others;
+use crate::support::company::{Place, among_others, briefly_among_others};
 use crate::support::{kneepoint, start, text, wait};
 use std::path::Path;
 use std::time::Duration;
@@ -22,16 +22,16 @@ fn site(directory: &Path, script: &str, requests: &str) -> std::path::PathBuf {
 
 /// Runs `limit` on a site; returns its exit code and all it said. What it measures, if anything, is no matter here.
 fn limit(script: &str, requests: &str) -> (Option<i32>, String) {
-    limit_of(script, requests, &[])
+    limit_of(among_others(), script, requests, &[])
 }
 
-/// The same with files beside the script, which are as they were afterwards.
+/// The same with files beside the script, which are as they were afterwards, and at a place among other tests.
 pub(super) fn limit_of(
+    _place: Place,
     script: &str,
     requests: &str,
     files: &[(&str, &str)],
 ) -> (Option<i32>, String) {
-    let _place = among_others();
     let directory = tempfile::tempdir().expect("temp dir");
     let scenario = site(directory.path(), script, requests);
     for (name, text) in files {
@@ -58,7 +58,7 @@ pub(super) fn limit_of(
 
 /// A site that must not be loaded, and what is said of it.
 fn refused(script: &str, requests: &str, expected: &[&str]) {
-    let (code, said) = limit(script, requests);
+    let (code, said) = limit_of(briefly_among_others(), script, requests, &[]);
     assert_eq!(code, Some(2), "{said}");
     for words in expected {
         assert!(said.contains(words), "expected `{words}` in:\n{said}");

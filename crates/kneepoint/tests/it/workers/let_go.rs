@@ -1,6 +1,6 @@
 //! Whatever becomes of `kneepoint profile --calls` and of its terminal, the workers that it traces go on.
 
-use crate::support::by_hand::ByHand;
+use crate::support::by_hand::{ByHand, end};
 use crate::support::company::alone;
 use crate::support::{kneepoint, needs_root, start, text, wait};
 use std::fs;
@@ -70,7 +70,7 @@ fn a_trace_that_is_stopped_lets_go_of_the_workers_and_says_so() {
     }
     let _alone = alone();
     let servers = ByHand::start();
-    let load = start(&mut servers.load(&["-z", "5s"]));
+    let load = start(&mut servers.load(&["-z", "30s"]));
     let profiler = start(kneepoint().args(servers.long_trace()));
     eventually("the trace", || traced(&servers) == 2);
     signal("-STOP", profiler.id());
@@ -84,7 +84,7 @@ fn a_trace_that_is_stopped_lets_go_of_the_workers_and_says_so() {
         said.contains("was stopped (Ctrl-Z)") && said.contains("GET /"),
         "{said}"
     );
-    wait(load, LIMIT);
+    end(load);
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn a_tracer_that_stands_still_is_killed_and_one_without_an_owner_ends() {
     }
     let _alone = alone();
     let servers = ByHand::start();
-    let load = start(&mut servers.load(&["-z", "8s"]));
+    let load = start(&mut servers.load(&["-z", "30s"]));
     let profiler = start(kneepoint().args(servers.long_trace()));
     eventually("the trace", || traced(&servers) == 2);
     let [helper] = children(profiler.id())[..] else {
@@ -163,5 +163,5 @@ fn a_tracer_that_stands_still_is_killed_and_one_without_an_owner_ends() {
         eventually("their freedom", || traced(&servers) == 0);
     }
     check_served(&servers);
-    wait(load, LIMIT);
+    end(load);
 }

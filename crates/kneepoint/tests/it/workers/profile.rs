@@ -1,6 +1,6 @@
 //! `kneepoint profile` on a PHP-FPM started by hand.
 
-use crate::support::by_hand::ByHand;
+use crate::support::by_hand::{ByHand, end};
 use crate::support::company::alone;
 use crate::support::{kneepoint, needs_root, start, text, wait};
 use std::fs;
@@ -24,7 +24,7 @@ fn the_workers_of_a_master_are_profiled_under_load() {
     let servers = ByHand::start();
     let graph = servers.directory.path().join("flame.svg");
     let scope = servers.directory.path().join("profile.json");
-    let load = start(&mut servers.load(&["-z", "8s"]));
+    let load = start(&mut servers.load(&["-z", "30s"]));
     let [svg, json] = [&graph, &scope].map(|path| path.display().to_string());
     let arguments: [&str; 8] = [
         "-z",
@@ -75,7 +75,7 @@ fn the_workers_of_a_master_are_profiled_under_load() {
         text(&folded.stderr).contains("ok "),
         "how it went goes to standard error"
     );
-    wait(load, LIMIT);
+    end(load);
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn what_requests_do_is_told_call_by_call() {
     }
     let _place = alone();
     let servers = ByHand::start();
-    let load = start(&mut servers.load(&["-z", "8s"]));
+    let load = start(&mut servers.load(&["-z", "30s"]));
     let mut command = kneepoint();
     command.args([
         "profile",
@@ -106,7 +106,7 @@ fn what_requests_do_is_told_call_by_call() {
     ] {
         assert!(said.contains(words), "expected `{words}` in:\n{said}");
     }
-    wait(load, LIMIT);
+    end(load);
     let idle = profile(servers.fpm(), &["--calls", "-z", "1s"]);
     assert_eq!(idle.status.code(), Some(1), "{}", text(&idle.stderr));
     let mut other = kneepoint();
