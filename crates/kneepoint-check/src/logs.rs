@@ -55,8 +55,7 @@ impl Lines {
             // A line without a time was written after the one before it.
             let at = stamp.as_ref().map_or(latest, |(_, at)| *at);
             latest = latest.max(at);
-            // PHP-FPM says so after a start and after a reload.
-            if format == LogFormat::FpmError && line.contains("ready to handle connections") {
+            if tells_of_reading(format, &line) {
                 told.retain(|line| !line.of_settings);
             }
             if let Some(kind) = classify(format, &line).filter(|kind| tells(*kind)) {
@@ -101,6 +100,16 @@ impl Lines {
         }
         found.into_values().collect()
     }
+}
+
+/// Whether a program says that it reads its settings: PHP-FPM after a start and after a reload, PgBouncer when it is told to.
+fn tells_of_reading(format: LogFormat, line: &str) -> bool {
+    let said: &[&str] = match format {
+        LogFormat::FpmError => &["ready to handle connections"],
+        LogFormat::Pgbouncer => &["got SIGHUP, re-reading config", "RELOAD command issued"],
+        _ => &[],
+    };
+    said.iter().any(|words| line.contains(words))
 }
 
 /// Whether what a line tells is mended by a setting of the program that wrote it.
@@ -301,6 +310,27 @@ mod tests {
         let reloaded =
             format!("{FULL}[19-Nov-2026 22:20:00] NOTICE: ready to handle connections\n{LATER}");
         assert_eq!(kinds(&reloaded, 9e9), [shop, crash]);
+    }
+
+    #[test]
+    fn pgbouncer_says_when_it_reads_its_file_again() {
+        const WAITED: &str =
+            "2026-11-19 22:00:00.1 UTC [7] WARNING pooler error: query_wait_timeout\n";
+        let count = |text: String| {
+            let content = Content {
+                length: text.len() as u64,
+                bytes: text.into(),
+                modified_s: 1000.0,
+            };
+            let found = Lines::of(&content, "/log", LogFormat::Pgbouncer).hits("/log", 10.0, 9e9);
+            found.iter().map(|hits| hits.count).sum::<u64>()
+        };
+        assert_eq!(count(format!("{WAITED}{WAITED}")), 2);
+        for said in ["got SIGHUP, re-reading config", "RELOAD command issued"] {
+            let line = format!("2026-11-19 22:10:00.1 UTC [7] LOG {said}\n");
+            assert_eq!(count(format!("{WAITED}{line}")), 0);
+            assert_eq!(count(format!("{WAITED}{line}{WAITED}")), 1);
+        }
     }
 
     #[test]

@@ -264,11 +264,11 @@ const SAID: &[(LogKind, &str)] = &[
     (LogKind::HeapCorrupted, "PHP found its memory corrupted"),
     (
         LogKind::KeptConnectionLost,
-        "PHP used a connection that the other end had closed",
+        "PHP lost a connection to a database or to Redis",
     ),
     (
         LogKind::TooManyDbClients,
-        "the database refused a connection for want of slots",
+        "a database or its pooler refused a connection for want of slots",
     ),
     (LogKind::PoolerTimeout, "the pooler had no connection free"),
     (

@@ -248,6 +248,9 @@ pub(crate) fn ratio_interval(interval: &Interval) -> Option<String> {
 /// `x1.84 (1.74 to 1.95)`; that it is not known, where neither end says anything.
 pub(crate) fn times(interval: &Interval) -> String {
     match ratio_interval(interval) {
+        Some(_) if (1e6..f64::INFINITY).contains(&interval.estimate) => {
+            "over a million times".to_owned()
+        }
         Some(told) if interval.estimate.is_finite() => format!("x{told}"),
         Some(told) => told,
         None => "not known".to_owned(),
@@ -586,6 +589,7 @@ mod tests {
         told(1.3, 2.0, f64::INFINITY, "x2.00 (at least 1.30)");
         told(1.3, f64::INFINITY, f64::INFINITY, "at least 1.30");
         told(0.0, 0.8, 1.3, "x0.80 (at most 1.30)");
+        told(1.3, 4e8, f64::INFINITY, "over a million times");
         told(0.0, 1.2, f64::INFINITY, "not known");
         told(f64::NAN, 0.0, f64::INFINITY, "not known");
     }

@@ -262,35 +262,67 @@ fn rewritten(root: &Path, dir: &Path, beside_index: bool) -> Option<Detected> {
 fn handed_to(text: &str) -> Vec<(&str, bool)> {
     let mut found = Vec::new();
     let mut conditions = Vec::new();
+    // What earlier rules left as it is.
+    let mut left: Vec<&str> = Vec::new();
     for line in text.lines() {
         let word = line.split_whitespace().next().unwrap_or_default();
         if word.eq_ignore_ascii_case("RewriteCond") {
-            conditions.push(line);
+            conditions.push(test_of(line));
         } else if word.eq_ignore_ascii_case("RewriteRule") {
-            let passes_over = pass_over(&conditions);
+            // A condition of another kind may be true now and then only.
+            let tests: Option<Vec<(&str, bool)>> = conditions.drain(..).collect();
+            let passes_over = tests.as_ref().is_some_and(|tests| pass_over(tests, &left));
             found.extend(takes_all(line).map(|name| (name, passes_over)));
-            conditions.clear();
+            if let Some(tests) = tests.filter(|tests| leaves(line, tests)) {
+                left.extend(tests.iter().map(|(test, _)| *test));
+            }
         }
     }
     found
 }
 
-/// Whether the conditions of a rule pass over files and directories, and ask for nothing but the path: another one may be
-/// true now and then only.
-fn pass_over(conditions: &[&str]) -> bool {
-    let tests = conditions.iter().map(|line| {
-        let mut words = line.split_whitespace().skip(1);
-        let of = words.next().unwrap_or_default();
-        let is_path = of.contains("REQUEST_FILENAME") || of.contains("REQUEST_URI");
-        words.next().filter(|_| is_path).unwrap_or_default()
-    });
-    let tests: Vec<&str> = tests.collect();
-    let has = |test: &str| tests.contains(&test);
-    has("!-f") && has("!-d") && tests.iter().all(|test| test.starts_with('!'))
+/// What a condition asks of the path, and whether the next one is an alternative to it; `None` where it asks something else.
+fn test_of(line: &str) -> Option<(&str, bool)> {
+    const PATHS: [&str; 3] = ["REQUEST_FILENAME", "SCRIPT_FILENAME", "REQUEST_URI"];
+    let words = line.split_whitespace().map(|word| word.trim_matches('"'));
+    let mut words = words.skip(1);
+    let of = words.next()?;
+    let test = words.next()?;
+    let mut flags = words.next().unwrap_or_default().split(['[', ',', ']']);
+    let is_or = flags.any(|flag| flag.eq_ignore_ascii_case("OR"));
+    PATHS
+        .iter()
+        .any(|path| of.contains(path))
+        .then_some((test, is_or))
 }
 
-/// The PHP file to which a line of an `.htaccess` hands everything, of the directory that it lies in.
-fn takes_all(line: &str) -> Option<&str> {
+/// Whether a rule with these conditions passes over files and directories, or earlier ones left them, and asks for nothing
+/// else that must be so.
+fn pass_over(tests: &[(&str, bool)], left: &[&str]) -> bool {
+    let passes = |kind: &str| {
+        let mut negated = tests.iter().filter_map(|(test, _)| test.strip_prefix('!'));
+        negated.any(|test| test == kind) || left.contains(&kind)
+    };
+    let only_passes = |(test, is_or): &(&str, bool)| test.starts_with('!') && !is_or;
+    (passes("-f") || passes("-s")) && passes("-d") && tests.iter().all(only_passes)
+}
+
+/// Whether a rule leaves as it is whatever one of its conditions is true of: `RewriteRule ^ - [L]`.
+fn leaves(line: &str, tests: &[(&str, bool)]) -> bool {
+    const ENDS: [&str; 3] = ["L", "last", "END"];
+    let Some(((last, _), others)) = tests.split_last() else {
+        return false;
+    };
+    let ends = |flag: &&str| ENDS.iter().any(|it| it.eq_ignore_ascii_case(flag));
+    last.starts_with('-')
+        && others
+            .iter()
+            .all(|(test, is_or)| test.starts_with('-') && *is_or)
+        && rule_for_all(line).is_some_and(|(target, flags)| target == "-" && flags.iter().any(ends))
+}
+
+/// What a rule makes of everything, and the names of its flags; `None` where it is for some requests only.
+fn rule_for_all(line: &str) -> Option<(&str, Vec<&str>)> {
     const ALL: &[&str] = &[
         "^", ".", "^.", ".*", "^.*", "^.*$", "(.*)", "^(.*)", "^(.*)$", ".+", "^.+$", "(.+)",
         "^(.+)$",
@@ -299,16 +331,22 @@ fn takes_all(line: &str) -> Option<&str> {
     let is_rule = words.next()?.eq_ignore_ascii_case("RewriteRule");
     let is_all = ALL.contains(&words.next()?);
     let target = words.next()?;
-    // A redirect to one page is that of a site under repair.
     let flags = words.next().unwrap_or_default().trim_matches(['[', ']']);
-    let redirects = flags.split(',').any(|flag| {
-        let name = flag.split('=').next().unwrap_or_default();
-        name.eq_ignore_ascii_case("R") || name.eq_ignore_ascii_case("redirect")
-    });
+    let names = flags.split(',').filter_map(|flag| flag.split('=').next());
+    (is_rule && is_all).then(|| (target, names.collect()))
+}
+
+/// The PHP file to which a line of an `.htaccess` hands everything, of the directory that it lies in.
+fn takes_all(line: &str) -> Option<&str> {
+    let (target, flags) = rule_for_all(line)?;
+    // A redirect to one page is that of a site under repair.
+    let redirects = flags
+        .iter()
+        .any(|flag| flag.eq_ignore_ascii_case("R") || flag.eq_ignore_ascii_case("redirect"));
     let (name, rest) = target.split_at(target.find(".php")? + ".php".len());
     let name = name.strip_prefix('/').unwrap_or(name);
     let is_file = !name.contains('/') && (rest.is_empty() || rest.starts_with(['/', '?']));
-    (is_rule && is_all && !redirects && is_file).then_some(name)
+    (!redirects && is_file).then_some(name)
 }
 
 #[cfg(test)]
@@ -460,6 +498,33 @@ mod tests {
         check_dir(&never_reached, &both, Some("index.php"));
         let yourls = ["yourls-loader.php", "index.php"];
         check_dir("", &yourls, Some("yourls-loader.php"));
+    }
+
+    #[test]
+    fn conditions_of_an_htaccess_are_read_in_every_usual_form() {
+        let both = ["loader.php", "index.php"];
+        let hands_over = |conditions: &[&str], expected: &str| {
+            let text = format!("{}\nRewriteRule ^ loader.php [L]\n", conditions.join("\n"));
+            check_dir(&text, &both, Some(expected));
+        };
+        let no_file = "RewriteCond \"%{SCRIPT_FILENAME}\" \"!-f\"";
+        let no_dir = "RewriteCond %{SCRIPT_FILENAME} !-d";
+        hands_over(&[no_file, no_dir], "loader.php");
+        let no_file_or = format!("{no_file} [NC,OR]");
+        hands_over(&[&no_file_or, no_dir], "index.php");
+
+        let dir = "RewriteCond %{REQUEST_FILENAME} -d";
+        let stays = "RewriteRule ^.*$ - [NC,L]";
+        for test in ["-f", "-s"] {
+            let file = format!("RewriteCond %{{REQUEST_FILENAME}} {test}");
+            let file_or = format!("{file} [OR]");
+            hands_over(&[&file_or, dir, stays], "loader.php");
+            hands_over(&[&file, stays, dir, stays], "loader.php");
+            hands_over(&[&file, dir, stays], "index.php");
+            hands_over(&[&file, stays], "index.php");
+            hands_over(&[&file_or, dir, "RewriteRule ^ - [NC]"], "index.php");
+            hands_over(&[&file_or, dir, "RewriteRule ^api/ - [L]"], "index.php");
+        }
     }
 
     #[test]

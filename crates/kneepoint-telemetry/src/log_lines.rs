@@ -26,7 +26,7 @@ pub fn classify(format: LogFormat, line: &str) -> Option<LogKind> {
         LogFormat::Pgbouncer => &[PGBOUNCER, SYSTEM],
         LogFormat::Redis => &[REDIS, SYSTEM],
         LogFormat::Mariadb => &[MARIADB, SYSTEM],
-        LogFormat::Apache if is_of_php(line) => &[PHP],
+        LogFormat::Apache if is_of_php(line) || is_last_word(line) => &[PHP],
         LogFormat::Apache => &[APACHE, SYSTEM],
     };
     lists
@@ -47,6 +47,11 @@ fn is_of_php(line: &str) -> bool {
     let module = line.split_once("] [").map_or("", |(_, rest)| rest);
     let quotes = module.starts_with("proxy_fcgi:") && line.contains("PHP message: ");
     module.starts_with("php") || module.starts_with(":error]") || quotes
+}
+
+/// PHP prints it as it ends, with nothing before it: modules of Apache quote paths that visitors make up.
+fn is_last_word(line: &str) -> bool {
+    line.trim_start().starts_with("zend_mm_heap corrupted")
 }
 
 /// FPM says at this level that a child ended which it ended itself, as all do when it is told to end: fpm_children.c.
@@ -250,8 +255,6 @@ const APACHE: &[Wording] = &[
         LogKind::PoolBusySpawning,
     ),
     (&["child pid ", " exit signal "], LogKind::WorkerCrashed),
-    // PHP prints it as it ends, without a time: it is no message of a module.
-    (&["zend_mm_heap corrupted"], LogKind::HeapCorrupted),
 ];
 
 #[cfg(test)]

@@ -28,8 +28,8 @@ use wait::{
 const REMEMBERED: usize = 4096;
 /// Descriptors of one poll that are looked at.
 const POLLED: u64 = 4;
-/// A wait for an event that another thread, or the kernel, makes.
-const EVENT: &str = "recv descriptor";
+/// Waits for an event that another thread, or the kernel, makes: libcurl has an eventfd, or a pipe (8.5 to 8.8).
+const EVENTS: [&str; 2] = ["recv descriptor", "recv pipe"];
 /// The port of nameservers.
 const NAMESERVER: u16 = 53;
 
@@ -124,7 +124,7 @@ impl Peers {
             }
             Wait::Poll(address, count) => {
                 let known = self.polled(pid, address, count);
-                let is_for_nobody = known.as_deref().is_none_or(|label| label == EVENT);
+                let is_for_nobody = known.as_deref().is_none_or(|label| EVENTS.contains(&label));
                 let asked = is_for_nobody.then(|| self.asked_by_thread(pid)).flatten();
                 asked.or(known).unwrap_or_else(|| "poll".to_owned())
             }

@@ -196,6 +196,12 @@ impl Fault {
             check_codes(&codes)?;
             Expectation::First(codes)
         };
+        // Only an overlay that has it must bear the path of the checkout.
+        let overlay = toml::to_string(&written.inject)?;
+        let overlay = match overlay.contains(HERE) {
+            true => overlay.replace(HERE, &here(dir)?),
+            false => overlay,
+        };
         Ok(Self {
             demands,
             files: written.files,
@@ -205,16 +211,19 @@ impl Fault {
             expect,
             remedy_must_win: written.remedy_raises_limit,
             requires: requires.collect::<Result<_, _>>()?,
-            overlay: toml::to_string(&written.inject)?.replace(HERE, &here(dir)?),
+            overlay,
         })
     }
 }
 
 impl Fault {
-    /// Another one for a file of other content: results that are kept are those of this fault only.
+    /// Another one for a file of other content, its own or the base scenario: results that are kept are those of this fault
+    /// only.
     pub(super) fn digest(&self) -> String {
+        let scenario = std::fs::read_to_string(&self.scenario).unwrap_or_default();
         let mut hasher = std::hash::DefaultHasher::new();
         format!("{self:?}").hash(&mut hasher);
+        scenario.hash(&mut hasher);
         format!("{:016x}", hasher.finish())
     }
 }
@@ -379,6 +388,31 @@ mod tests {
         let several = format!("{HEAD}expect = \"PG-03\"\nmust_mention = [\"a\", \"b\"]\n");
         let fault = Fault::read(Path::new("/f/x.toml"), &several).expect("fault");
         assert_eq!(fault.demands.mentions, ["a", "b"]);
+    }
+
+    #[test]
+    fn a_path_that_an_overlay_cannot_have_is_refused_where_it_has_it() {
+        let read = |rest: &str| {
+            let text = format!("{HEAD}expect = \"PG-03\"\n{rest}");
+            Fault::read(Path::new("/it's/x.toml"), &text)
+        };
+        assert!(read("").is_ok());
+        let error = read("[inject.app]\nroot = \"{here}/shop\"\n").expect_err("a quote");
+        assert!(error.to_string().contains("has a character"), "{error}");
+    }
+
+    #[test]
+    fn the_digest_is_of_the_base_scenario_too() {
+        let dir = tempfile::tempdir().expect("directory");
+        let text = "about = \"x\"\nscenario = \"s.toml\"\nexpect = \"PG-03\"\n";
+        let fault = Fault::read(&dir.path().join("x.toml"), text).expect("fault");
+        let digest_of = |scenario: &str| {
+            std::fs::write(&fault.scenario, scenario).expect("written");
+            fault.digest()
+        };
+        let first = digest_of("users = 1\n");
+        assert_ne!(digest_of("users = 2\n"), first);
+        assert_eq!(digest_of("users = 1\n"), first);
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! Results of an earlier call: a bench of hours is run in parts.
 
 use super::fault::Fault;
-use super::table::{Row, Table};
+use super::table::{Outcome, Row, SCHEMA, Table};
 use crate::flags;
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -40,6 +40,7 @@ impl Kept {
             )
         };
         let mut value: Value = serde_json::from_str(&text).with_context(ours)?;
+        ensure!(value["schema"] == SCHEMA, ours());
         if value["build"] == kept.build.as_str() {
             kept.rows = serde_json::from_value(value["rows"].take()).with_context(ours)?;
         }
@@ -47,30 +48,26 @@ impl Kept {
     }
 
     /// What came of this very fault; `None` when it was not asked, or its file was another one. What was skipped may be
-    /// there now.
+    /// there now, and what failed may not fail again.
     pub(super) fn row(&self, fault: &Fault) -> Option<Row> {
         let row = self.rows.iter().find(|row| row["name"] == *fault.name)?;
-        if row["asked"] != fault.digest().as_str() {
+        if row["asked"] != fault.digest().as_str() || row["outcome"] != "judged" {
             return None;
         }
         let elapsed = Duration::try_from_secs_f64(row["elapsed_s"].as_f64()?).ok()?;
-        let outcome = match row["outcome"].as_str()? {
-            "judged" => serde_json::from_value(row["verdict"].clone())
-                .ok()
-                .map(super::Outcome::Judged)?,
-            "failed" => super::Outcome::Failed(row["why"].as_str()?.to_owned()),
-            _ => return None,
-        };
-        Some(Row::new(fault.clone(), elapsed, outcome))
+        let verdict = serde_json::from_value(row["verdict"].clone()).ok()?;
+        Some(Row::new(fault.clone(), elapsed, Outcome::Judged(verdict)))
     }
 
-    /// Writes the results so far, with those rows of before that this call did not come to.
+    /// Writes the results so far, with those rows of before that this call did not come to. The summary counts those of this
+    /// call, as the table for people does.
     ///
     /// # Errors
     /// The file cannot be written.
     pub(super) fn write(&self, table: &Table) -> anyhow::Result<()> {
         let mut all = table.to_json();
         all["build"] = self.build.as_str().into();
+        all["summary_of"] = "this call".into();
         let Some(rows) = all["rows"].as_array_mut() else {
             return Ok(());
         };
@@ -86,7 +83,7 @@ impl Kept {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Outcome;
+    use super::super::verdict::Verdict;
     use super::*;
 
     fn fault(name: &str, rest: &str) -> Fault {
@@ -94,9 +91,23 @@ mod tests {
         Fault::read(Path::new(&format!("/f/{name}.toml")), &text).expect(name)
     }
 
-    fn failed(name: &str) -> Row {
-        let outcome = Outcome::Failed("it said nothing".into());
+    fn row(name: &str, outcome: Outcome) -> Row {
         Row::new(fault(name, ""), Duration::from_secs(71), outcome)
+    }
+
+    fn judged(name: &str) -> Row {
+        let verdict = Verdict {
+            named: Some("OPC-01".into()),
+            title: Some("title".into()),
+            right: true,
+            standing: "not tried".into(),
+            won: false,
+            gain: None,
+            unmet: Vec::new(),
+            times: None,
+            false_alarms: Vec::new(),
+        };
+        row(name, Outcome::Judged(Box::new(verdict)))
     }
 
     /// A file that `build` filled with the results of faults `a` and `b`.
@@ -104,7 +115,7 @@ mod tests {
         let path = dir.path().join("results.json");
         let kept = Kept::read(Some(&path), build.into()).expect("no file yet");
         let table = Table {
-            rows: vec![failed("a"), failed("b")],
+            rows: vec![judged("a"), judged("b")],
         };
         kept.write(&table).expect("written");
         path
@@ -115,7 +126,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("directory");
         let path = filled(&dir, "one");
         let kept = Kept::read(Some(&path), "one".into()).expect("ours");
-        assert_eq!(kept.row(&fault("a", "")), Some(failed("a")));
+        assert_eq!(kept.row(&fault("a", "")), Some(judged("a")));
         assert_eq!(kept.row(&fault("c", "")), None, "it was not asked");
         let other = fault("a", "[inject.hosts.php]\ncpus = 1\n");
         assert_eq!(kept.row(&other), None, "its file is another one now");
@@ -133,22 +144,49 @@ mod tests {
         let path = filled(&dir, "one");
         let kept = Kept::read(Some(&path), "one".into()).expect("ours");
         let table = Table {
-            rows: vec![failed("c")],
+            rows: vec![judged("c")],
         };
         kept.write(&table).expect("written");
         let kept = Kept::read(Some(&path), "one".into()).expect("ours");
         for name in ["a", "b", "c"] {
-            assert_eq!(kept.row(&fault(name, "")), Some(failed(name)));
+            assert_eq!(kept.row(&fault(name, "")), Some(judged(name)));
         }
+        let text = std::fs::read_to_string(&path).expect("there");
+        let all: Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(all["summary"]["faults"], 1);
+        assert_eq!(all["summary_of"], "this call");
+    }
+
+    #[test]
+    fn what_failed_or_was_skipped_is_asked_again() {
+        let dir = tempfile::tempdir().expect("directory");
+        let path = filled(&dir, "one");
+        let kept = Kept::read(Some(&path), "one".into()).expect("ours");
+        let table = Table {
+            rows: vec![
+                row("a", Outcome::Failed("it said nothing".into())),
+                row("b", Outcome::Skipped("needs root")),
+            ],
+        };
+        kept.write(&table).expect("written");
+        let kept = Kept::read(Some(&path), "one".into()).expect("ours");
+        assert_eq!(kept.row(&fault("a", "")), None, "it may not fail again");
+        assert_eq!(kept.row(&fault("b", "")), None, "it may be there now");
     }
 
     #[test]
     fn a_file_of_something_else_is_refused() {
         let dir = tempfile::tempdir().expect("directory");
         let path = dir.path().join("mine.txt");
-        std::fs::write(&path, "my notes").expect("written");
-        let error = Kept::read(Some(&path), "one".into()).expect_err("not ours");
-        assert!(error.to_string().contains("name another --json"), "{error}");
-        assert_eq!(std::fs::read_to_string(&path).expect("there"), "my notes");
+        for notes in [
+            "my notes",
+            "[1]",
+            "{\"schema\": \"kneepoint.apps-faults/1\", \"build\": \"one\", \"rows\": []}",
+        ] {
+            std::fs::write(&path, notes).expect("written");
+            let error = Kept::read(Some(&path), "one".into()).expect_err("not ours");
+            assert!(error.to_string().contains("name another --json"), "{error}");
+            assert_eq!(std::fs::read_to_string(&path).expect("there"), notes);
+        }
     }
 }

@@ -7,6 +7,9 @@ use serde_json::{Value, json};
 use std::fmt;
 use std::time::Duration;
 
+/// What the table for programs is called.
+pub(super) const SCHEMA: &str = "kneepoint.faults/1";
+
 /// What came of a fault.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Outcome {
@@ -218,11 +221,11 @@ impl Table {
             && sum.healthy_failed == 0
     }
 
-    /// The table for programs, schema `kneepoint.faults/1`.
+    /// The table for programs.
     pub(super) fn to_json(&self) -> Value {
         let sum = self.summary();
         json!({
-            "schema": "kneepoint.faults/1",
+            "schema": SCHEMA,
             "rows": self.rows.iter().map(Row::to_json).collect::<Vec<_>>(),
             "summary": {
                 "faults": sum.faults,

@@ -6,8 +6,9 @@ use crate::files;
 use crate::snapshot::{SettingSource, Settings};
 
 /// Settings that are kept.
-const KEPT: [&str; 7] = [
+const KEPT: [&str; 8] = [
     "default_pool_size",
+    "listen_backlog",
     "logfile",
     "max_client_conn",
     "pool_mode",
@@ -24,9 +25,15 @@ const OWN: [&str; 4] = [
 ];
 
 /// What is in force; `None` where its file cannot be read. `databases` is how many lines of databases there are, and what
-/// stands behind `database` holds for the only one. `users` is there where some have pools of their own.
+/// stands behind `database` holds for the only one; a line for every other name counts as two. `users` is there where some have
+/// pools of their own.
 pub(crate) fn read(subject: &Subject<'_>, reader: &mut Reader<'_>) -> Option<Settings> {
-    let args = || subject.args.iter().skip(1).rev();
+    // What stands behind `-u` is a user.
+    let args = || {
+        let pairs = subject.args.windows(2).rev();
+        let others = pairs.filter(|pair| !matches!(pair[0].as_str(), "-u" | "--user"));
+        others.map(|pair| &pair[1])
+    };
     let named = args().find(|arg| arg.ends_with(".ini"));
     let named = named.or_else(|| args().find(|arg| !arg.starts_with('-')));
     let main = named.map_or("/etc/pgbouncer/pgbouncer.ini", String::as_str);
@@ -72,7 +79,7 @@ impl Found {
         match self.section.as_str() {
             "pgbouncer" if KEPT.contains(&name) => self.settings.set(name, value, source),
             "databases" => {
-                self.databases += 1;
+                self.databases += if name == "*" { 2 } else { 1 };
                 self.last = Some((source, own(value)));
             }
             "users" if !own(value).is_empty() => self.settings.set("users", "own pools", source),
@@ -94,18 +101,40 @@ impl Found {
     }
 }
 
-/// What a line of a database or a user says of its pools. Blanks in quotes divide nothing.
+/// What a line of a database or a user says of its pools: `name=value`, with any blanks around the sign.
 fn own(text: &str) -> Vec<(String, String)> {
-    let text = text.replace(" =", "=").replace("= ", "=");
-    let mut is_quoted = false;
-    let words = text.split(|letter: char| {
-        is_quoted ^= letter == '\'';
-        letter.is_ascii_whitespace() && !is_quoted
-    });
-    let pairs = words.filter_map(|word| word.split_once('='));
-    let kept = pairs.filter(|(name, _)| OWN.contains(name));
-    let owned = kept.map(|(name, value)| (name.to_owned(), value.trim_matches('\'').to_owned()));
-    owned.collect()
+    let mut found = Vec::new();
+    let mut rest = text;
+    while let Some((name, behind)) = rest.split_once('=') {
+        let (value, next) = value(behind.trim_start());
+        let name = name.trim();
+        if OWN.contains(&name) {
+            found.push((name.to_owned(), value));
+        }
+        rest = next;
+    }
+    found
+}
+
+/// The value that a text begins with, and what is behind it: it ends at a blank, or where it begins with a quote, at the next
+/// one. Two quotes in it are one that is meant.
+fn value(text: &str) -> (String, &str) {
+    let Some(mut rest) = text.strip_prefix('\'') else {
+        let end = text.find(|letter: char| letter.is_ascii_whitespace());
+        let (value, behind) = text.split_at(end.unwrap_or(text.len()));
+        return (value.to_owned(), behind);
+    };
+    let mut value = String::new();
+    while let Some((before, behind)) = rest.split_once('\'') {
+        value.push_str(before);
+        let Some(more) = behind.strip_prefix('\'') else {
+            return (value, behind);
+        };
+        value.push('\'');
+        rest = more;
+    }
+    value.push_str(rest);
+    (value, "")
 }
 
 #[cfg(test)]
@@ -143,12 +172,44 @@ mod tests {
         let main =
             "[databases]\na = pool_size=5\n* = host=db\n[users]\nb = pool_mode=session\nc = x=1\n";
         let settings = found(&[(MAIN, main)]).expect("read");
-        assert_eq!(settings.text("databases"), Some("2"));
+        assert_eq!(settings.text("databases"), Some("3"));
         assert_eq!(settings.text("database pool_size"), None);
         assert_eq!(
             settings.get("users").map(|users| users.source.to_string()),
             Some(format!("{MAIN}:5"))
         );
         assert!(found(&[]).is_none(), "there is no file");
+        let every = found(&[(MAIN, "[databases]\n* = host=db\n")]).expect("read");
+        assert_ne!(every.text("databases"), Some("1"), "any name may be asked");
+    }
+
+    #[test]
+    fn values_are_taken_as_pgbouncer_takes_them() {
+        for (line, expected) in [
+            ("password=o'reilly pool_size=60", "pool_size 60"),
+            ("host=db  pool_size  =  60 ", "pool_size 60"),
+            ("password='a '' pool_size=9' pool_size='60'", "pool_size 60"),
+            ("password='pool_size=9", ""),
+            ("= pool_size =", ""),
+            ("pool_mode='a''b'pool_size=5", "pool_mode a'b, pool_size 5"),
+            ("'", ""),
+        ] {
+            let found = own(line).into_iter();
+            let found: Vec<String> = found
+                .map(|(name, value)| format!("{name} {value}"))
+                .collect();
+            assert_eq!(found.join(", "), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_user_is_not_its_file() {
+        let files = Memory::of(&[("/bouncer", "[pgbouncer]\nmax_client_conn = 7\n")]);
+        for option in ["-u", "--user"] {
+            let args = ["pgbouncer", "/bouncer", option, "postgres"].map(str::to_owned);
+            let subject = Subject::with(&files, &args);
+            let found = read(&subject, &mut Reader::new(&subject)).expect("read");
+            assert_eq!(found.text("max_client_conn"), Some("7"));
+        }
     }
 }

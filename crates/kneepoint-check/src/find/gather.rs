@@ -15,7 +15,7 @@ use crate::sockets::{self, Net};
 use kneepoint_linux::process::number_inside;
 use kneepoint_model::{Address, LogFormat};
 use kneepoint_telemetry::Waits;
-use others::read_others;
+use others::{log_of, read_others};
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
@@ -437,24 +437,8 @@ impl<'a> Gather<'a> {
         if kind == ServiceKind::Mysql {
             data = Some(settings.or("datadir", "/var/lib/mysql").text);
         }
-        let log = match kind {
-            ServiceKind::Redis => settings
-                .text("logfile")
-                .map(|path| (path, LogFormat::Redis)),
-            ServiceKind::Mysql => settings
-                .text("log_error")
-                .map(|path| (path, LogFormat::Mariadb)),
-            // Without a file it prints what it says.
-            ServiceKind::Pgbouncer => {
-                let path = settings.text("logfile").unwrap_or("/dev/stderr");
-                Some((path, LogFormat::Pgbouncer))
-            }
-            // It prints what it and PHP say; without a container nobody knows where that goes.
-            ServiceKind::FrankenPhp if self.seen.service.place.container.is_some() => {
-                Some(("/dev/stderr", LogFormat::PhpError))
-            }
-            _ => None,
-        };
+        let is_contained = self.seen.service.place.container.is_some();
+        let log = log_of(kind, &settings, (hidden, is_contained));
         let log = log.filter(|(path, _)| !path.is_empty());
         self.logs
             .extend(log.map(|(path, format)| (files::absolute(subject.cwd, path), format)));

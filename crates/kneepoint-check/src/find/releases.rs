@@ -13,6 +13,16 @@ const RELEASES: usize = 500;
 const SERVED: usize = 2000;
 /// How deep in its release a directory that is served lies at the most \[ours\].
 const DEPTH: usize = 4;
+/// By what nginx says what it serves.
+const SAYS: [&str; 4] = [
+    "root",
+    "alias",
+    "fastcgi_param script_filename",
+    "fastcgi_param document_root",
+];
+/// Variables that begin with the directory of another line, and those of what is asked for in a directory.
+const OF_ROOT: [&str; 3] = ["$document_root", "$realpath_root", "$request_filename"];
+const ASKED: [&str; 3] = ["$fastcgi_script_name", "$document_uri", "$uri"];
 
 /// The releases of some scripts, by what directories are called: those beside which there is another.
 pub(super) fn kept(scripts: &[String]) -> Vec<CachedRelease> {
@@ -67,17 +77,49 @@ fn has_only(name: &str, more: &str) -> bool {
     letters.all(|letter| letter.is_ascii_digit() || more.contains(letter))
 }
 
+/// The directories that are served, and whether those are all: some may be known by a request only.
+fn served(all: &[Seen]) -> (BTreeSet<&str>, bool) {
+    let roots = all.iter().flat_map(|seen| &seen.roots);
+    let mut served: BTreeSet<&str> = roots.map(String::as_str).collect();
+    let mut is_all = true;
+    for nginx in all.iter().filter_map(|seen| seen.service.nginx.as_ref()) {
+        let servers = nginx.servers.iter().map(|server| &server.settings);
+        let passes = nginx.passes.iter().map(|pass| &pass.settings);
+        for settings in servers.chain(passes) {
+            let said = SAYS.iter().filter_map(|name| settings.text(name));
+            for text in said.filter(|text| !OF_ROOT.iter().any(|name| text.starts_with(name))) {
+                match dir_of(text) {
+                    Some(dir) => served.extend(dir.starts_with('/').then_some(dir)),
+                    None => is_all = false,
+                }
+            }
+        }
+    }
+    (served, is_all)
+}
+
+/// The directory that a text of nginx serves; `None` where a variable tells it.
+fn dir_of(text: &str) -> Option<&str> {
+    let text = text.strip_suffix(" if_not_empty").unwrap_or(text);
+    let (path, rest) = text.split_at(text.find('$').unwrap_or(text.len()));
+    let is_told = rest.is_empty() || path.starts_with('/') && ASKED.contains(&rest);
+    is_told.then(|| match path.ends_with(".php") {
+        true => parent(path),
+        false => path.trim_end_matches('/'),
+    })
+}
+
 /// The files of a PHP, the directories that are served, and those of its releases.
 type Item = (Root, Arc<[String]>, Vec<String>);
 
 /// Marks the releases that are served no more. Where pools have roots of their own, paths lead elsewhere than they seem to, and
 /// where no answer comes in time nothing is known: then none is marked.
 pub(super) fn judge(all: &mut [Seen], time: Time) {
-    let served: BTreeSet<&String> = all.iter().flat_map(|seen| &seen.roots).collect();
+    let (served, is_all) = served(all);
     if served.len() > SERVED {
         return;
     }
-    let served: Arc<[String]> = served.into_iter().cloned().collect();
+    let served: Arc<[String]> = served.into_iter().map(str::to_owned).collect();
     let (mut places, mut items) = (Vec::new(), Vec::new());
     for (at, seen) in all.iter().enumerate() {
         let (Some(files), Some(php)) = (&seen.root, &seen.service.php) else {
@@ -92,7 +134,7 @@ pub(super) fn judge(all: &mut [Seen], time: Time) {
         let name = format!("releases of {}", seen.service.pid);
         items.push((name, (files.clone(), Arc::clone(&served), dirs)));
     }
-    let work = |(files, served, dirs): Item| Served::of(&files, &served).old(&dirs);
+    let work = move |(files, served, dirs): Item| Served::of(&files, &served, is_all).old(&dirs);
     let found = abreast(items, time.part(0.3), work);
     for (at, old) in places.into_iter().zip(found) {
         let (Some(old), Some(php)) = (old, &mut all[at].service.php) else {
@@ -107,11 +149,13 @@ pub(super) fn judge(all: &mut [Seen], time: Time) {
 /// The directories that are served, by what they lie in.
 struct Served<'a> {
     files: &'a dyn Files,
+    /// Whether no other is served.
+    is_all: bool,
     within: HashMap<(u64, u64), Vec<&'a str>>,
 }
 
 impl<'a> Served<'a> {
-    fn of(files: &'a dyn Files, served: &'a [String]) -> Self {
+    fn of(files: &'a dyn Files, served: &'a [String], is_all: bool) -> Self {
         let mut within: HashMap<_, Vec<&str>> = HashMap::new();
         for root in served {
             // Behind a link, `..` is what is above its end.
@@ -124,7 +168,11 @@ impl<'a> Served<'a> {
                 path.push_str("/..");
             }
         }
-        Self { files, within }
+        Self {
+            files,
+            is_all,
+            within,
+        }
     }
 
     /// Those in a directory; `None` where that is not there, or may not be seen.
@@ -147,10 +195,11 @@ impl<'a> Served<'a> {
     /// The same of those in one directory.
     fn old_of<'b>(&self, above: &str, mut dirs: Vec<&'b String>) -> Vec<&'b String> {
         let is_named = above.ends_with("/releases");
-        // What is only called as a release may be anything, unless a link leads to the present one.
+        // What is only called as a release may be anything, unless a link in the place of its name leads to the present one:
+        // a link may as well lead to what is around all of them.
         let by_link = |root: &&str, dir: &str| {
-            let rest = root.strip_prefix(dir);
-            rest.is_none_or(|rest| !rest.is_empty() && !rest.starts_with('/'))
+            let name = dir.rsplit('/').next();
+            root.split('/').all(|part| Some(part) != name)
         };
         let is_present = |dir: &&String| {
             let inside = self.inside(dir).unwrap_or_default();
@@ -158,13 +207,13 @@ impl<'a> Served<'a> {
             roots.any(|root| is_named || by_link(root, dir.as_str()))
         };
         let is_gone = |dir: &str| matches!(self.files.read(dir), Err(Unread::Missing));
-        if dirs.iter().any(is_present) {
+        if self.is_all && dirs.iter().any(is_present) {
             dirs.retain(|dir| match self.inside(dir) {
                 Some(inside) => inside.is_empty(),
                 None => is_gone(dir.as_str()),
             });
         } else if is_named && dirs.iter().any(|dir| self.inside(dir).is_some()) {
-            // Nobody was seen who serves any of them: what is gone is old all the same.
+            // Nobody was seen who serves any of them, or not all that is served: what is gone is old all the same.
             dirs.retain(|dir| is_gone(dir.as_str()));
         } else {
             dirs.clear();
@@ -176,6 +225,7 @@ impl<'a> Served<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rule::case::Case;
     use crate::snapshot::{FpmPool, PhpService, Service, ServiceKind, SettingSource};
     use std::os::unix::fs::symlink;
     use std::time::Duration;
@@ -230,6 +280,16 @@ mod tests {
         there: &[&str],
         links: &[(&str, &str)],
         served: &[&str],
+        expected: (&[&str], &[&str]),
+    ) {
+        check_of(there, links, (served, true), expected);
+    }
+
+    /// The same, where it is told whether no more are served.
+    fn check_of(
+        there: &[&str],
+        links: &[(&str, &str)],
+        (served, is_all): (&[&str], bool),
         (dirs, old): (&[&str], &[&str]),
     ) {
         let dir = tempfile::tempdir().expect("directory");
@@ -241,7 +301,7 @@ mod tests {
         }
         let root = Root::at(dir.path().to_str().expect("a path")).expect("a root");
         let served = owned(served);
-        let found = Served::of(&root, &served).old(&owned(dirs));
+        let found = Served::of(&root, &served, is_all).old(&owned(dirs));
         let old: BTreeSet<String> = owned(old).into_iter().collect();
         assert_eq!(found, old, "{served:?}");
     }
@@ -277,6 +337,53 @@ mod tests {
         check(&there, &[], &[], (&dirs, &[]));
         let link = [("w/live", "v2")];
         check(&there, &link, &["/w/live/public"], (&dirs, &["/w/v1"]));
+    }
+
+    #[test]
+    fn a_link_above_all_of_them_leads_to_no_release() {
+        let there = ["data/sites/12345678/html", "data/sites/23456789/html"];
+        let dirs = ["/data/sites/12345678", "/data/sites/23456789"];
+        let link = [("sites", "data/sites")];
+        check(&there, &link, &["/sites/12345678/html"], (&dirs, &[]));
+    }
+
+    #[test]
+    fn where_a_request_tells_what_is_served_only_what_is_gone_is_old() {
+        let served = (&["/s/releases/3/public"][..], false);
+        check_of(&THERE, &[], served, (&THREE, &["/s/releases/2"]));
+        let (there, dirs) = (["w/v1/public", "w/v2/public"], ["/w/v1", "/w/v2"]);
+        let served = (&["/w/live/public"][..], false);
+        check_of(&there, &[("w/live", "v2")], served, (&dirs, &[]));
+    }
+
+    #[test]
+    fn every_line_of_nginx_that_says_what_is_served_counts() {
+        const CONF: &str =
+            "http { server { root /w/; location ~ php { LINE fastcgi_pass unix:/p; } } }";
+        const NAME: &str = "fastcgi_param SCRIPT_FILENAME";
+        let check = |line: &str, expected: (&str, bool)| {
+            let conf = CONF.replace("LINE", line);
+            let services = Case::healthy().nginx(&conf).0.services;
+            let all: Vec<Seen> = services.into_iter().map(Seen::new).collect();
+            let (dirs, is_all) = served(&all);
+            let dirs: Vec<&str> = dirs.into_iter().collect();
+            assert_eq!((dirs.join(" ").as_str(), is_all), expected, "{line}");
+        };
+        check("", ("/w", true));
+        check("alias /v1/public/;", ("/v1/public /w", true));
+        check("root $base/public;", ("/w", false));
+        check("root /srv/$host;", ("/w", false));
+        check("fastcgi_param DOCUMENT_ROOT /b;", ("/b /w", true));
+        for (value, expected) in [
+            ("$realpath_root$fastcgi_script_name", ("/w", true)),
+            ("$request_filename", ("/w", true)),
+            ("/b$fastcgi_script_name", ("/b /w", true)),
+            ("/b/index.php if_not_empty", ("/b /w", true)),
+            ("/b/$1", ("/w", false)),
+            ("$uri", ("/w", false)),
+        ] {
+            check(&format!("{NAME} {value};"), expected);
+        }
     }
 
     #[test]

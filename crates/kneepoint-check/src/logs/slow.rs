@@ -82,8 +82,9 @@ impl Stacks {
         }
     }
 
-    /// What it tells of a pool; `None` where it tells of no request of it.
-    pub(crate) fn of_pool(&self, name: &str) -> Option<SlowLog> {
+    /// What it tells of a pool, which keeps sessions by this handler where it is known; `None` where it tells of no request
+    /// of it.
+    pub(crate) fn of_pool(&self, name: &str, sessions: Option<&str>) -> Option<SlowLog> {
         let all = self.all.iter();
         let own: Vec<&Stack> = all.filter(|stack| stack.pool == name).collect();
         let (first, last) = (own.first()?, own.last()?);
@@ -102,12 +103,13 @@ impl Stacks {
             frames.find(|frame| frame.is_own())
         });
         let scripts = own.iter().map(|stack| stack.script.clone());
+        let waited = |stack: &&Stack| waited_for(&stack.frames, sessions);
         Some(SlowLog {
             hits,
             calls: most(innermost().map(called)),
             own: most(code.map(Place::at)),
             scripts: most(scripts.filter(|script| !script.is_empty())),
-            peers: most(innermost().filter_map(peer)),
+            peers: most(own.iter().filter_map(waited)),
         })
     }
 }
@@ -158,7 +160,10 @@ const OF_CLIENTS: [&str; 22] = [
     "setmulti", "ttl",
 ];
 
-/// Functions by whom they wait for, in small letters. A slow log has no classes.
+/// What PHP does by itself, whoever's code calls it.
+const OF_PHP: [&str; 4] = ["igbinary_unserialize", "sleep", "unserialize", "usleep"];
+
+/// Functions by whom they wait for, in small letters. A slow log has no classes: exec() may be PDO's or start a program.
 const CALLS: [(SlowPeer, &[&str]); 7] = [
     (
         SlowPeer::Redis,
@@ -189,7 +194,6 @@ const CALLS: [(SlowPeer, &[&str]); 7] = [
             "curl_exec",
             "curl_multi_exec",
             "curl_multi_select",
-            "file_get_contents",
             "fsockopen",
             "get_headers",
             "pfsockopen",
@@ -214,7 +218,6 @@ const CALLS: [(SlowPeer, &[&str]); 7] = [
     (
         SlowPeer::Program,
         &[
-            "exec",
             "mail",
             "passthru",
             "pclose",
@@ -230,7 +233,30 @@ const CALLS: [(SlowPeer, &[&str]); 7] = [
 /// What the paths of clients of databases have, in small letters.
 const OF_DATABASES: [&str; 5] = ["/pdo", "dbal", "/database/", "/db/", "/db.php"];
 
-/// Whom the innermost call of a stack waits for, by the names of its function and its file.
+/// Calls of which one may be the lock for which the innermost pauses \[ours\]: libraries have their own sleep().
+const NEAR: usize = 4;
+
+/// Whom a request waits for, by its innermost calls.
+fn waited_for(frames: &[Place], sessions: Option<&str>) -> Option<SlowPeer> {
+    let call = frames.first()?;
+    // Only files are surely locked: other handlers may wait for a server, and lock or not.
+    let has_files = sessions.is_none_or(|handler| handler == "files");
+    if !has_files && call.function.eq_ignore_ascii_case("session_start") {
+        return None;
+    }
+    // Who waits for a lock that cannot tell when it is free tries again after a pause.
+    let is_lock = |frame: &Place| {
+        let file = frame.file.as_deref().unwrap_or_default();
+        let file = file.to_ascii_lowercase();
+        file.contains("/lock") || file.contains("/limiters/")
+    };
+    match peer(call)? {
+        SlowPeer::Pause if frames.iter().take(NEAR).any(is_lock) => Some(SlowPeer::Lock),
+        found => Some(found),
+    }
+}
+
+/// Whom a call waits for, by the names of its function and its file.
 fn peer(frame: &Place) -> Option<SlowPeer> {
     let function = frame.function.to_ascii_lowercase();
     let file = frame.file.as_deref().unwrap_or_default();
@@ -241,7 +267,8 @@ fn peer(frame: &Place) -> Option<SlowPeer> {
     let last = file.rsplit('/').next().unwrap_or_default();
     let is_client = |of: &str| {
         let is_named = OF_CLIENTS.contains(&function.as_str()) && last.contains(of);
-        is_named || installed.is_some_and(|(_, within)| within.contains(of))
+        let is_theirs = !OF_PHP.contains(&function.as_str());
+        is_named || is_theirs && installed.is_some_and(|(_, within)| within.contains(of))
     };
     let has = |words: &[&str]| words.iter().any(|word| file.contains(*word));
     let is_sql = |name: &str| {
@@ -253,8 +280,6 @@ fn peer(frame: &Place) -> Option<SlowPeer> {
         _ if is_client("memcache") => Some(SlowPeer::Memcached),
         // Of PDO, though PHP itself has an exec() that starts a program.
         "exec" | "__construct" | "connect" if has(&OF_DATABASES) => Some(SlowPeer::Database),
-        // Who waits for a lock that cannot tell when it is free tries again after a pause.
-        "sleep" | "usleep" if has(&["/lock"]) => Some(SlowPeer::Lock),
         "fsync" | "fdatasync" => Some(SlowPeer::Disk),
         name if is_sql(name) => Some(SlowPeer::Database),
         name => {
@@ -303,7 +328,7 @@ mod tests {
 
     #[test]
     fn stacks_are_counted_by_call_by_own_line_and_by_peer() {
-        let shop = of(SHOP).of_pool("shop").expect("three requests");
+        let shop = of(SHOP).of_pool("shop", None).expect("three requests");
         assert_eq!((shop.hits.count, shop.hits.age_s), (3, Some(10.0)));
         assert_eq!(shop.hits.first, "27-Nov-2026 13:20:11");
         let connect = "connect() at /srv/shop/vendor/laravel/framework/src/Illuminate/Redis/Connectors/PhpRedisConnector.php:158";
@@ -316,18 +341,18 @@ mod tests {
         assert_eq!(shop.peer_of_most(), Some((SlowPeer::Redis, 2)));
         assert_eq!(shop.peers[1], (SlowPeer::Database, 1));
         // A log may be of several pools, and the end of a stack may be empty.
-        let blog = of(SHOP).of_pool("blog").expect("one request");
+        let blog = of(SHOP).of_pool("blog", None).expect("one request");
         assert_eq!(
             blog.calls,
             [("curl_exec() at /srv/blog/feed.php:9".to_owned(), 1)]
         );
-        assert!(of(SHOP).of_pool("www").is_none());
+        assert!(of(SHOP).of_pool("www", None).is_none());
     }
 
     #[test]
     fn what_is_long_ago_or_no_slow_log_tells_of_nobody() {
         let later = format!("{SHOP}\n[27-Dec-2026 13:21:11]  [pool shop] pid 13880\n");
-        let shop = of(&later).of_pool("shop").expect("the last one");
+        let shop = of(&later).of_pool("shop", None).expect("the last one");
         assert_eq!((shop.hits.count, shop.calls.len()), (1, 0));
         assert_eq!(shop.peer_of_most(), None);
         let fpm = "[27-Nov-2026 13:20:11] WARNING: [pool shop] child 7 started\n";
@@ -353,7 +378,7 @@ mod tests {
             modified_s: 0.0,
         };
         let stacks = Stacks::of(&content, "/x/1-json.log", 10.0);
-        let shop = stacks.of_pool("shop").expect("three requests");
+        let shop = stacks.of_pool("shop", None).expect("three requests");
         assert_eq!((shop.hits.count, shop.calls[0].1), (3, 2));
     }
 
@@ -369,12 +394,19 @@ mod tests {
             "mysqli_query /w/wp-includes/class-wpdb.php > a database",
             "pg_query_params /w/a.php > a database",
             "exec /w/vendor/doctrine/dbal/src/Driver/PDO/Connection.php > a database",
-            "exec /w/resize.php > another program",
-            "file_get_contents /w/a.php > another server",
+            // It may be that of PDO, and start a program.
+            "exec /w/resize.php > nobody",
+            "shell_exec /w/resize.php > another program",
+            // It may read a file.
+            "file_get_contents /w/a.php > nobody",
+            "curl_exec /w/a.php > another server",
             "gethostbyname /w/a.php > the DNS",
             "session_start /w/a.php > a lock",
             "usleep /w/vendor/symfony/lock/Lock.php > a lock",
             "usleep /w/blocks.php > a pause in the code",
+            "usleep /w/vendor/acme/redis-queue/Worker.php > a pause in the code",
+            "usleep /w/vendor/laravel/framework/src/Illuminate/Redis/Limiters/A.php > a lock",
+            "unserialize /w/vendor/acme/cache/RedisStore.php > nobody",
             "fsync /w/a.php > the disk",
             "preg_match /w/a.php > nobody",
         ] {
@@ -385,9 +417,44 @@ mod tests {
                 file: Some(file.to_owned()),
                 line: Some(7),
             };
-            let found = peer(&frame).map_or("nobody", SlowPeer::name);
+            let found = waited_for(&[frame], None).map_or("nobody", SlowPeer::name);
             assert_eq!(found, expected, "{case}");
         }
+    }
+
+    #[test]
+    fn a_pause_of_a_lock_is_no_pause_of_the_code() {
+        let frame = |(function, file): (&str, &str)| Place {
+            function: function.to_owned(),
+            file: Some(file.to_owned()),
+            line: Some(7),
+        };
+        let of = |calls: &[(&str, &str)]| {
+            let frames: Vec<Place> = calls.iter().copied().map(frame).collect();
+            waited_for(&frames, None)
+        };
+        let pause = (
+            "usleep",
+            "/w/vendor/laravel/framework/src/Illuminate/Support/Sleep.php",
+        );
+        let lock = (
+            "sleep",
+            "/w/vendor/laravel/framework/src/Illuminate/Cache/Lock.php",
+        );
+        let own = ("block", "/w/app/Report.php");
+        assert_eq!(of(&[pause, pause, lock, own]), Some(SlowPeer::Lock));
+        assert_eq!(of(&[pause, own, own, own, lock]), Some(SlowPeer::Pause));
+    }
+
+    #[test]
+    fn a_session_is_surely_a_lock_only_in_files() {
+        let text = SHOP.replace("execute()", "session_start()");
+        let waited = |sessions: Option<&str>| {
+            let shop = of(&text).of_pool("shop", sessions).expect("three requests");
+            shop.peers.contains(&(SlowPeer::Lock, 1))
+        };
+        assert!(waited(None) && waited(Some("files")));
+        assert!(!waited(Some("redis")));
     }
 
     #[test]
@@ -404,7 +471,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_panics(text in "(\\[0x7f\\] |f\\(\\) /a:1|\\[27-Nov-2026 13:20:11\\]  \\[pool www\\] pid 7|\\PC|\n){0,40}") {
-            let _ = of(&text).of_pool("www");
+            let _ = of(&text).of_pool("www", None);
         }
     }
 }

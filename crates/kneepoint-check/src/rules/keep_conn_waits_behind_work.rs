@@ -22,7 +22,7 @@ pub(crate) static RULE: CheckRule = CheckRule {
 
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     let (askers, served) = (Askers::of(snapshot), served(snapshot));
-    let mut told: BTreeSet<(usize, &str)> = BTreeSet::new();
+    let mut told: BTreeSet<(usize, usize, &str)> = BTreeSet::new();
     for (link, web, _, pool) in snapshot.links_to_pools() {
         let Some(apps) = served.get(&(link.to, pool.name.as_str())) else {
             continue;
@@ -39,7 +39,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             let Some((file, line)) = &app.answers_early else {
                 continue;
             };
-            if !told.insert((link.from, app.root.as_str())) {
+            if !told.insert((link.from, link.to, app.root.as_str())) {
                 continue;
             }
             let (severity, cost, weight) = judged(file);
@@ -155,5 +155,19 @@ mod tests {
         assert!(silent(&two(CONF)));
         let both_keep = CONF.replace("/b { fastcgi_pass unix:/run/php.sock;", "/b {");
         assert!(!silent(&two(&both_keep)));
+        // Two containers have each an application in a directory of this name.
+        let apart = early(CONF, "a.php").with(|all| {
+            let php = all.services[1].clone();
+            all.services.push(php);
+            let mut link = all.links[0].clone();
+            link.to = 5;
+            all.links.push(link);
+            let other = ServedApp {
+                service: 5,
+                ..all.apps[0].clone()
+            };
+            all.apps.push(other);
+        });
+        assert_eq!(super::super::tests_of(&RULE, &apart).len(), 2);
     }
 }

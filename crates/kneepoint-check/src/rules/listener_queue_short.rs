@@ -14,7 +14,8 @@ pub(crate) static RULE: CheckRule = CheckRule {
         seconds.",
     unless: "Connections come from a proxy that keeps a few open.",
     what_to_write: "net.core.somaxconn = 4096 in that network namespace where the kernel cuts it; tcp-backlog 511 for \
-        Redis, ListenBacklog 511 for Apache, back_log = 512 for MariaDB where they ask for less; then restart the server.",
+        Redis, ListenBacklog 511 for Apache, back_log = 512 for MariaDB, listen_backlog = 511 for PgBouncer where they ask for \
+        less; then restart the server.",
     check,
 };
 
@@ -28,6 +29,7 @@ fn asked(kind: ServiceKind) -> Option<(&'static str, &'static str, &'static str)
         ServiceKind::Redis => Some(("tcp-backlog", "511", "tcp-backlog 511")),
         ServiceKind::Apache => Some(("listenbacklog", "511", "ListenBacklog 511")),
         ServiceKind::Mysql => Some(("back_log", "0", "back_log = 512")),
+        ServiceKind::Pgbouncer => Some(("listen_backlog", "128", "listen_backlog = 511")),
         _ => None,
     }
 }
@@ -163,16 +165,28 @@ fn longer(service: &Service, limit: u64, somaxconn: &SettingValue) -> Fix {
 mod tests {
     use super::*;
 
+    /// A service with so many connections in the queue of its port, of so many that may be.
+    fn queued(case: Case, service: usize, queue: (u64, u64)) -> Case {
+        case.with(|all| {
+            all.services[service].listens = vec![crate::snapshot::Listener {
+                endpoint: crate::snapshot::ListenEndpoint::Tcp("*".into(), 80),
+                queue: Some(queue),
+            }];
+        })
+    }
+
+    #[test]
+    fn pgbouncer_asks_for_few_and_is_told_how_to_ask_for_more() {
+        let pooler = crate::rule::case::pgbouncer(&[("listen_backlog", "8")]);
+        let case = queued(pooler, 5, (0, 8));
+        let line = "change this setting to: listen_backlog = 511";
+        verify(&RULE, &[(case.clone(), Severity::Risk, line)]);
+        verify(&RULE, &[(case, Severity::Risk, "Restart PgBouncer")]);
+    }
+
     #[test]
     fn sick_and_healthy() {
-        let of = |service: usize, length, limit| {
-            Case::healthy().with(|all| {
-                all.services[service].listens = vec![crate::snapshot::Listener {
-                    endpoint: crate::snapshot::ListenEndpoint::Tcp("*".into(), 80),
-                    queue: Some((length, limit)),
-                }];
-            })
-        };
+        let of = |service, length, limit| queued(Case::healthy(), service, (length, limit));
         let queue = |length, limit| of(0, length, limit);
         let redis = |limit| of(2, 0, limit);
         verify(

@@ -8,7 +8,7 @@ pub(crate) static RULE: CheckRule = CheckRule {
     title: "The logs tell of trouble",
     what_it_is: "Some lines of the logs of nginx, PHP and the kernel have exactly one meaning: the next tier did not answer in \
         time, its queue was full, no local port or descriptor was left, a buffer was too small, a limit refused requests, PHP's \
-        memory was corrupted, a kept connection was closed.",
+        memory was corrupted, PHP lost a connection to a database or to Redis.",
     how_it_shows: "Errors 502 and 504, or visitors who report them; each of these lines is one.",
     unless: "It happened once, during work on the host.",
     what_to_write: "What the line asks for: `kneepoint explain CODE` with the code beside it.",
@@ -195,6 +195,12 @@ mod tests {
                     logged(1, LogKind::KeptConnectionLost, 60.0),
                     Severity::Risk,
                     "wait_timeout",
+                ),
+                // One that was made a moment ago may be lost as well.
+                (
+                    logged(1, LogKind::KeptConnectionLost, 60.0),
+                    Severity::Risk,
+                    "The log says: PHP lost a connection",
                 ),
                 // The size alone is refused: what is sent at once would not fit the other buffers.
                 (

@@ -24,8 +24,10 @@ pub(crate) static RULE: CheckRule = CheckRule {
 const FEW: u64 = 20;
 /// Directories that are named.
 const NAMED: usize = 3;
-const REMEDY: &str = "Have each deployment end with a reload of PHP-FPM: it starts with an empty OPcache, and cuts no request \
-    where process_control_timeout is above 0. Once now, too.";
+const REMEDY: &str = "Have each deployment end with a reload of PHP-FPM: it starts with an empty OPcache. Requests may go on \
+    for process_control_timeout, and are cut then (at once by default). Reload it once now as well.";
+const FULL: &str = "OPcache is full or nearly so, in part with what nobody asks for: what does not fit is compiled for every \
+    request";
 
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     for (at, service) in snapshot.with_opcache() {
@@ -55,7 +57,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         }
         draft
             .cost(match full.is_some() {
-                true => "OPcache is full, in part of what nobody asks for: what does not fit is compiled for every request",
+                true => FULL,
                 false => "each deployment takes as much again, until OPcache is full and the rest is compiled for every request",
             })
             .fix(Fix::reload(service, REMEDY.into()))
@@ -102,7 +104,8 @@ mod tests {
             &[
                 (with(roomy(), &two), Severity::Note, said),
                 (with(roomy(), &two), Severity::Note, "kill -USR2 13"),
-                (with(full, &two), Severity::Risk, "1.0 MiB free"),
+                (with(full.clone(), &two), Severity::Risk, "1.0 MiB free"),
+                (with(full, &two), Severity::Risk, "full or nearly so"),
                 (with(Case::healthy(), &two), Severity::Note, "500 scripts"),
             ],
         );

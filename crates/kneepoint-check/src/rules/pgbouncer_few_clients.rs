@@ -28,7 +28,15 @@ const ADMISSION: Admission = Admission {
 };
 
 fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
-    ADMISSION.check(&RULE, snapshot, found);
+    let mut told: Vec<CheckFinding> = Vec::new();
+    ADMISSION.check(&RULE, snapshot, &mut told);
+    // Where several processes share the port, nobody knows how many of the workers one of them gets.
+    let shares_port = |at: usize| {
+        let value = snapshot.services[at].settings.get("so_reuseport");
+        value.and_then(SettingValue::is_on) == Some(true)
+    };
+    told.retain(|one| one.severity == Severity::Problem || !shares_port(one.service));
+    found.append(&mut told);
 }
 
 #[cfg(test)]
@@ -39,6 +47,7 @@ mod tests {
     #[test]
     fn sick_and_healthy() {
         let few = || pgbouncer(&[("max_client_conn", "10")]);
+        let shared = || pgbouncer(&[("max_client_conn", "10"), ("so_reuseport", "1")]);
         let refused = crate::rule::case::logged(4, LogKind::TooManyDbClients, 9.0);
         let logs = refused.0.services[4].logs.clone();
         verify(
@@ -47,13 +56,19 @@ mod tests {
                 (few(), Severity::Risk, "max_client_conn = 40"),
                 (few(), Severity::Risk, "kill -HUP"),
                 (
-                    pgbouncer(&[]).with(|all| all.services[5].logs = logs),
+                    pgbouncer(&[]).with(|all| all.services[5].logs.clone_from(&logs)),
                     Severity::Problem,
                     "max_client_conn = 200",
                 ),
+                (
+                    shared().with(|all| all.services[5].logs.clone_from(&logs)),
+                    Severity::Problem,
+                    "max_client_conn = 40",
+                ),
             ],
         );
-        let usual = pgbouncer(&[]);
-        assert!(super::super::tests_of(&RULE, &usual).is_empty());
+        for healthy in [pgbouncer(&[]), shared()] {
+            assert!(super::super::tests_of(&RULE, &healthy).is_empty());
+        }
     }
 }

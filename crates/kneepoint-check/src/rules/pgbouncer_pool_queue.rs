@@ -34,7 +34,7 @@ impl Short {
         let settings = &service.settings;
         let own = |name: &str| settings.get(&format!("database {name}"));
         let shares_port = settings.get("so_reuseport").and_then(SettingValue::is_on);
-        let is_one = settings.text("databases") == Some("1");
+        let is_one = settings.text("databases") == Some("1") && knows_askers(snapshot, at);
         if !is_one || settings.get("users").is_some() || shares_port == Some(true) {
             return None;
         }
@@ -49,7 +49,7 @@ impl Short {
         let most = size.1.number()? + reserve.and_then(SettingValue::number).unwrap_or(0.0);
         let workers = snapshot.workers_behind(at)?;
         let is_short = mode.text == "session" && most > 0.0 && workers as f64 > most;
-        (is_short && applications(snapshot, at) < 2).then_some(Self {
+        (is_short && applications(snapshot, at) == 1).then_some(Self {
             mode,
             size,
             most,
@@ -74,10 +74,17 @@ impl Short {
         let (name, workers) = (self.size.0, self.workers);
         Fix::words(format!(
             "Write pool_mode = transaction in {file}, where the application keeps nothing in its session (SET, advisory \
-             locks, temporary tables), and switch ATTR_EMULATE_PREPARES of PDO on. Else write {name} = {workers}, and \
-             max_connections of PostgreSQL above that. Then have PgBouncer read its file again."
+             locks, temporary tables), and set PDO::PGSQL_ATTR_DISABLE_PREPARES to true (no prepared statement then outlives \
+             its query). Else write {name} = {workers}, and max_connections of PostgreSQL above that. Then have PgBouncer \
+             read its file again."
         ))
     }
+}
+
+/// Whether it is known which pools ask a service.
+fn knows_askers(snapshot: &Snapshot, at: usize) -> bool {
+    let mut links = snapshot.links.iter().filter(|link| link.to == at);
+    links.all(|link| !link.from_pools.is_empty() || snapshot.services[link.from].pools.len() < 2)
 }
 
 /// How many applications are known to ask a service.
@@ -95,8 +102,8 @@ fn applications(snapshot: &Snapshot, at: usize) -> usize {
 }
 
 const IN_VAIN: &str = "See what held the connections then: slow queries, transactions that stay open while PHP does \
-    something else, a PostgreSQL that did not answer. Then raise default_pool_size, to two to four times the cores of \
-    PostgreSQL.";
+    something else, a PostgreSQL that did not answer. Then, where default_pool_size is less than two to four times the \
+    cores of PostgreSQL, raise it to that.";
 
 fn in_vain(count: u64) -> String {
     let clients = counted(count, "client");
@@ -160,6 +167,7 @@ mod tests {
             &[
                 (with(&[small]), Severity::Risk, "once 10 workers"),
                 (with(&[small]), Severity::Risk, "default_pool_size = 20,"),
+                (with(&[small]), Severity::Risk, "PGSQL_ATTR_DISABLE"),
                 (with(&[own]), Severity::Risk, "pool_size = 5"),
                 (
                     with(&[own, ("reserve_pool_size", "2")]),
@@ -179,6 +187,13 @@ mod tests {
             pgbouncer(&[small]),
             with(&[small]).with(|all| all.links.truncate(4)),
             with(&[small]).with(|all| all.apps.push(all.apps[0].clone())),
+            with(&[small]).with(|all| all.apps.clear()),
+            // A connection is all that is known, and there are two pools.
+            with(&[small]).with(|all| {
+                let pool = all.services[1].pools[0].clone();
+                all.services[1].pools.push(pool);
+                all.links[4].from_pools.clear();
+            }),
         ] {
             assert!(is_silent(&healthy), "{:?}", healthy.0.services[5].settings);
         }

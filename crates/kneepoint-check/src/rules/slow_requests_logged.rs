@@ -66,7 +66,8 @@ fn of_stacks(draft: Draft, slow: &SlowLog) -> Draft {
     };
     let mut draft = draft.seen(often(&slow.hits), path);
     for (call, count) in &slow.calls {
-        draft = draft.seen(format!("{} were met in {call}", of(*count)), path);
+        let what = format!("{} were at that moment in {call}", of(*count));
+        draft = draft.seen(what, path);
     }
     // What the calls do not say by themselves.
     let own = slow.own.first();
@@ -75,7 +76,10 @@ fn of_stacks(draft: Draft, slow: &SlowLog) -> Draft {
         calls.any(|(call, _)| call.ends_with(&format!(" at {line}")))
     };
     if let Some((line, count)) = own.filter(|(line, _)| !is_told(line)) {
-        let what = format!("{} came there from {line}", of(*count));
+        let what = format!(
+            "{} were then below the application's own line {line}",
+            of(*count)
+        );
         draft = draft.seen(what, path);
     }
     if let Some((script, count)) = slow.scripts.first() {
@@ -158,8 +162,8 @@ mod tests {
     #[test]
     fn stacks_tell_the_call_the_line_and_whom_they_waited_for() {
         for words in [
-            "7 of 8 requests (88 %) were met in connect() at /srv/app/vendor",
-            "8 of 8 requests (100 %) came there from /srv/app/Visits.php:31",
+            "7 of 8 requests (88 %) were at that moment in connect() at /srv/app/vendor",
+            "8 of 8 requests (100 %) were then below the application's own line /srv/app/Visits.php:31",
             "were of /srv/app/index.php",
             "most waited for Redis",
             "7 of them waited for Redis",
@@ -184,6 +188,6 @@ mod tests {
         assert_eq!(found[0].title, RULE.title);
         let text = format!("{found:?}");
         assert!(!text.contains("Redis"), "{text}");
-        assert!(!text.contains("came there"), "{text}");
+        assert!(!text.contains("own line"), "{text}");
     }
 }

@@ -70,8 +70,9 @@ pub(crate) fn object_cache(evidence: &Evidence) -> Option<Setting> {
         && cache.server.as_str() == "redis"
         && stack.is_on(Layer::Php, "extension.redis") == Some(true);
     let name = "object-cache";
+    // A person's shell, which does not know the variable, stops before it makes the file.
     let write = format!(
-        "printf %s \"${}\" > wp-content/object-cache.php",
+        "printf %s \"${{{}:?}}\" > wp-content/object-cache.php",
         Change::OBJECT_CACHE
     );
     is_possible.then(|| Change::Command { name }.to(write))

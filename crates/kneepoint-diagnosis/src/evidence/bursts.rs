@@ -1,6 +1,6 @@
 //! Lines of PHP at which many workers are met in the same moments, again and again, and hardly anybody in between.
 
-use kneepoint_model::{MetAtOnce, Place, StackProfile};
+use kneepoint_model::{MetAtOnce, MetStack, Place, StackProfile};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Time in seconds without anybody at a line that parts two bursts \[ours\].
@@ -69,17 +69,34 @@ impl Bursts {
     }
 }
 
-/// Whether bursts at a line come again and again, at even distances and with quiet between them: just below the limit, and
-/// above it where they are few.
+/// Whether bursts at a line come again and again, at even distances, two at least, and with quiet between them: just below the
+/// limit, and above it where they are few.
 pub(crate) fn come_again(knee: &Bursts, over: Option<&Bursts>) -> bool {
     let both = || std::iter::once(knee).chain(over);
     let apart = || both().flat_map(|it| it.apart());
     let shortest = apart().fold(f64::INFINITY, f64::min);
+    let is_even = apart().count() > 1 && apart().all(|each| each <= EVEN * shortest);
     let count: usize = both().map(|it| it.many.len()).sum();
     knee.many.len() >= BELOW
         && count >= IN_ALL
-        && apart().all(|each| each <= EVEN * shortest)
+        && is_even
         && both().all(|it| it.longest_s() <= SHORT * shortest)
+}
+
+/// Moments with nobody at a line and somebody of its route elsewhere: that requests pass which do without it.
+pub(crate) fn passed_by(profile: &StackProfile, line: &Place, route: &str) -> u64 {
+    let is_at = |met: &MetStack| profile.places_of(met).any(|place| place == line);
+    let is_without = |moment: &&MetAtOnce| {
+        let met: Vec<&MetStack> = stacks_at(profile, moment).collect();
+        met.iter().any(|met| met.route == route) && !met.iter().any(|met| is_at(met))
+    };
+    profile.moments.iter().filter(is_without).count() as u64
+}
+
+/// Whether those met there compute or wait for an answer: locks and the disk are matters of their own.
+pub(crate) fn is_work(profile: &StackProfile, met: &MetStack) -> bool {
+    let wait = profile.wait_of(met);
+    wait.is_none_or(|wait| wait == StackProfile::NO_CORE || wait.starts_with("recv "))
 }
 
 /// Most workers that were met at one moment.
@@ -136,14 +153,20 @@ fn stretches(profile: &StackProfile) -> BTreeMap<u32, Vec<Burst>> {
     all
 }
 
+/// The stacks that were met at a moment, one for each worker.
+fn stacks_at<'p>(
+    profile: &'p StackProfile,
+    moment: &'p MetAtOnce,
+) -> impl Iterator<Item = &'p MetStack> {
+    let stack = |at: &u32| profile.stacks.get(usize::try_from(*at).ok()?);
+    moment.stacks.iter().filter_map(stack)
+}
+
 /// How many workers were met in each place at a moment.
 fn met_at(profile: &StackProfile, moment: &MetAtOnce) -> BTreeMap<u32, usize> {
     let mut met = BTreeMap::new();
-    for at in &moment.stacks {
-        let at = usize::try_from(*at).ok();
-        let stack = at.and_then(|at| profile.stacks.get(at));
-        let places = stack.iter().flat_map(|stack| &stack.places);
-        for place in places.copied().collect::<BTreeSet<u32>>() {
+    for stack in stacks_at(profile, moment) {
+        for place in stack.places.iter().copied().collect::<BTreeSet<u32>>() {
             *met.entry(place).or_default() += 1;
         }
     }
@@ -172,6 +195,27 @@ mod tests {
             .map(|burst| (burst.start_s, burst.end_s, burst.workers))
             .collect();
         assert_eq!(seen, expected);
+    }
+
+    #[test]
+    fn requests_that_do_without_the_line_are_met_while_nobody_is_at_it() {
+        let [line, other] = [1, 2].map(|line| place("f", "a.php", line));
+        let looks: [&[u32]; 4] = [&[0, 1], &[1], &[], &[2]];
+        let moments = looks.map(|stacks| MetAtOnce {
+            at_s: 0.0,
+            stacks: stacks.to_vec(),
+        });
+        let stacks = vec![
+            met("GET /", &[0], 1),
+            met("GET /", &[1], 2),
+            met("GET /b", &[1], 1),
+        ];
+        let profile = StackProfile {
+            moments: moments.to_vec(),
+            ..sampled(10, vec![line.clone(), other], stacks)
+        };
+        assert_eq!(passed_by(&profile, &line, "GET /"), 1);
+        assert_eq!(passed_by(&profile, &line, "GET /c"), 0);
     }
 
     #[test]

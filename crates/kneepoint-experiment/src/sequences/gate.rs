@@ -18,7 +18,9 @@ use kneepoint_model::units::format_share;
 use kneepoint_model::{GateResult, GateVerdict, Interval, Run, Scenario};
 use kneepoint_planner::ab::Side;
 use kneepoint_planner::bench::Bench;
-use kneepoint_planner::gate::{GatePairs, PairMove, PairOptions, as_stood_up_first};
+use kneepoint_planner::gate::{
+    GatePairs, PairMove, PairOptions, STOOD_UP_FIRST, as_stood_up_first,
+};
 use kneepoint_planner::limit::LimitOptions;
 use std::time::Duration;
 
@@ -143,6 +145,8 @@ fn claim_of_both(
     let run = recorder.run();
     let mut claim = limit_claim((run, before), (run, now), gate.max_loss)?;
     claim.loss = as_stood_up_first(claim.loss);
+    let share = format_share(STOOD_UP_FIRST);
+    claim.conditions += &format!("; up to {share} may come from the order of starting");
     claim.verdict = judge(&claim.loss, gate.max_loss);
     Some(claim)
 }

@@ -56,14 +56,19 @@ fn kept(memory: &impl Memory, all: &ops::Range<u64>) -> Result<Option<Vec<String
         return Ok(Some(Vec::new()));
     }
     for layout in &LAYOUTS {
-        let entries = match memory.bytes(at, state.keys as usize * layout.bytes) {
+        let length = state.keys as usize * layout.bytes;
+        // What is behind the shared memory is not its own.
+        if all.end.saturating_sub(at) < length as u64 {
+            continue;
+        }
+        let entries = match memory.bytes(at, length) {
             Err(ReadError::Unmapped) => continue,
             read => read?,
         };
         let scripts = layout.scripts(&entries, all);
         let scripts = scripts.filter(|scripts| scripts.len() >= state.scripts as usize);
         if let Some(scripts) = scripts {
-            return names(memory, &scripts).map(Some);
+            return names(memory, &scripts, all).map(Some);
         }
     }
     Ok(None)
@@ -87,13 +92,17 @@ impl Layout {
     }
 }
 
-/// The names of the files of scripts, as far as they can be read.
-fn names(memory: &impl Memory, scripts: &[u64]) -> Result<Vec<String>, ReadError> {
+/// The names of the files of scripts, as far as they are in the shared memory and can be read.
+fn names(
+    memory: &impl Memory,
+    scripts: &[u64],
+    all: &ops::Range<u64>,
+) -> Result<Vec<String>, ReadError> {
     let head = |at: &u64| Range { at: *at, len: 8 };
     let heads: Vec<Range> = scripts.iter().map(head).collect();
     let heads = memory.gather(&heads)?;
     let places = (0..scripts.len()).map(|index| word(heads.part(index), 0).unwrap_or(0));
-    let names = texts(memory, places)?;
+    let names = texts(memory, places.filter(|at| all.contains(at)))?;
     Ok(names.into_iter().flatten().collect())
 }
 
@@ -172,6 +181,23 @@ mod tests {
         let mut words = memory(&LAYOUTS[0], "/b.php");
         words.put(GLOBALS + 64, 262_237 << 32 | 200_000);
         assert_eq!(found(&words), None, "too many");
+    }
+
+    #[test]
+    fn nothing_is_read_that_is_not_in_the_shared_memory() {
+        let mut words = memory(&LAYOUTS[0], "/b.php");
+        words.put(START + 0x800 + 64, 0x100);
+        words.string(0x100, "/secret");
+        assert_eq!(found(&words), Some(vec!["/srv/a.php".to_owned()]));
+        // Its memory ends behind the entries, or within them.
+        for nth in 0..3 {
+            words.put(ENTRIES + nth * 40 + 24, START + 0x300);
+        }
+        words.put(START + 0x300, START + 0x320);
+        words.string(START + 0x320, "/a.php");
+        let of = |bytes: u64| kept(&words.memory(), &(START..ENTRIES + bytes)).expect("readable");
+        assert_eq!(of(120).map(|names| names.len()), Some(2));
+        assert_eq!(of(119), None);
     }
 
     proptest! {

@@ -226,6 +226,8 @@ fn ratio(ratio: &Interval) -> String {
 fn times(ratio: f64) -> String {
     match ratio {
         0.0 => "0".to_owned(),
+        ratio if !ratio.is_finite() => "not known".to_owned(),
+        ratio if ratio > 1e6 => "over a million times".to_owned(),
         ratio => format!("x{}", words::ratio(ratio)),
     }
 }
@@ -480,6 +482,15 @@ mod tests {
         let at = at.expect("the column");
         let borne: Vec<_> = table.rows.iter().map(|row| &row[at]).collect();
         assert_eq!(borne, ["-", "4875/s"]);
+    }
+
+    #[test]
+    fn a_ratio_that_is_no_number_is_not_printed_as_one() {
+        assert_eq!(times(0.0), "0");
+        assert_eq!(times(3.6), "x3.60");
+        assert_eq!(times(4e8), "over a million times");
+        assert_eq!(times(f64::NAN), "not known");
+        assert_eq!(times(f64::INFINITY), "not known");
     }
 
     #[test]

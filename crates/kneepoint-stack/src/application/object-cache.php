@@ -33,7 +33,7 @@ class WP_Object_Cache
         }
     }
 
-    public function get($key, $group, $force, &$found)
+    public function get($key, $group = 'default', $force = false, &$found = null)
     {
         $id = $this->id($key, $group);
         if ($force || !array_key_exists($id, $this->known)) {
@@ -42,7 +42,7 @@ class WP_Object_Cache
         return $this->value($id, $found);
     }
 
-    public function get_multiple($keys, $group, $force)
+    public function get_multiple($keys, $group = 'default', $force = false)
     {
         $ids = $unknown = $values = [];
         foreach ($keys as $key) {
@@ -76,7 +76,7 @@ class WP_Object_Cache
         return $fits && ($done || !$is_kept_there);
     }
 
-    public function delete($key, $group)
+    public function delete($key, $group = 'default')
     {
         $id = $this->id($key, $group);
         $was_known = array_key_exists($id, $this->known);

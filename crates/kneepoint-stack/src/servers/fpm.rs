@@ -42,8 +42,7 @@ impl Server for Fpm {
     }
 
     fn find(&self, commands: &dyn Commands) -> Result<Program, StackError> {
-        let paths = candidates(std::env::var_os(PROGRAM));
-        let path = server::find_program("php-fpm", "php-fpm", &paths)?;
+        let path = located(std::env::var_os(PROGRAM))?;
         let said = server::run(commands, &CommandSpec::new(&path).args(["-v"]))?.stdout;
         let info = server::run(commands, &CommandSpec::new(&path).args(["-i"]))?.stdout;
         let scan_dir = server::word_after(&info, "Scan this dir for additional .ini files =>")
@@ -129,13 +128,16 @@ impl Server for Fpm {
 }
 
 /// The one that is named and no other; else the newest that is installed.
-fn candidates(named: Option<OsString>) -> Vec<PathBuf> {
-    if let Some(named) = named {
-        return vec![PathBuf::from(named)];
+fn located(named: Option<OsString>) -> Result<PathBuf, StackError> {
+    if let Some(named) = named.filter(|named| !named.is_empty()) {
+        let how = format!("it there, or name another one by {PROGRAM}");
+        // It is started in a directory of its own.
+        let path = std::path::absolute(&named).unwrap_or_else(|_| PathBuf::from(&named));
+        return server::first_of("php-fpm", &how, &[path]);
     }
     let mut paths = server::newest_first(Path::new("/usr/sbin"), "php-fpm");
     paths.extend(["/usr/sbin/php-fpm", "/usr/local/sbin/php-fpm"].map(PathBuf::from));
-    paths
+    server::find_program("php-fpm", "php-fpm", &paths)
 }
 
 /// FPM reads its files line by line, and takes a value that begins with `$` for a variable of its own.
@@ -215,8 +217,12 @@ mod tests {
 
     #[test]
     fn the_one_that_is_named_is_used_and_no_other() {
-        let named = candidates(Some("/opt/php-fpm8.2".into()));
-        assert_eq!(named, [PathBuf::from("/opt/php-fpm8.2")]);
-        assert!(candidates(None).len() >= 2);
+        let missing = located(Some("/nowhere/php-fpm8.2".into())).expect_err("nothing is there");
+        let told = "php-fpm is not installed (looked for /nowhere/php-fpm8.2); install it there, or name another one by \
+                    KNEEPOINT_PHP_FPM";
+        assert_eq!(missing.to_string(), told);
+        let relative = located(Some("Cargo.toml".into())).expect("a file of this crate");
+        assert!(relative.is_absolute() && relative.ends_with("Cargo.toml"));
+        assert_eq!(located(Some("".into())), located(None));
     }
 }

@@ -401,6 +401,8 @@ fn a_corrupted_heap_is_told_wherever_php_prints_it() {
     for format in [LogFormat::PhpError, LogFormat::Apache] {
         check(format, &[("zend_mm_heap corrupted", corrupted)]);
     }
+    let asked = "[Fri Nov 20 22:00:00.000000 2026] [core:error] [pid 7] (13)Permission denied: [client 10.0.0.1:5] AH00035: access to /zend_mm_heap corrupted denied (filesystem path '/srv/a')";
+    check(LogFormat::Apache, &[(asked, None)]);
 }
 
 proptest! {

@@ -93,7 +93,7 @@ const KEYS: &[Key] = &[
         "front",
         "`\"public/index.php\"`",
         "the first that exists of public/index.php and index.php (a static chain: also index.html)",
-        "Front controller, relative to the root; its directory is what the web server serves. Beside one of another name, an index.php answers for its directory.",
+        "Front controller, relative to the root; its directory is what the web server serves. Beside one of another name, an index.php answers for its directory (not on NGINX Unit, where the front controller gets everything).",
     ),
     key(
         APP,

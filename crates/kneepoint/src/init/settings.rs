@@ -84,7 +84,7 @@ pub(super) fn look(root: &Path, found: &Detected, facts: &mut InitFacts) {
     facts.hosts.extend(hosts::of_files(&files));
     facts
         .hosts
-        .extend(facts.seed.iter().filter_map(|seed| seed.host.clone()));
+        .extend(facts.seed.iter().flat_map(|seed| seed.hosts.clone()));
     change_settings(root, found, &files, &settings, &reads, facts);
     change_lists(&listed, facts);
     change_ini(&ini_files, &sections, facts);
@@ -92,7 +92,7 @@ pub(super) fn look(root: &Path, found: &Detected, facts: &mut InitFacts) {
     set_environment(root, found, environment, facts);
     note_what_is_missing(root, found, has_settings, facts);
     if facts.engine.is_none() {
-        facts.notes.extend(unclear(has_settings, usual, &reads));
+        facts.notes.extend(unclear(needs_one, usual, &reads));
     }
 }
 
@@ -129,9 +129,9 @@ fn wordpress_elsewhere(
 }
 
 /// What is not known of the database, in a sentence. Code that can reach several says of none that it is used.
-fn unclear(has_settings: bool, usual: Option<DbEngine>, reads: &Reads) -> Option<String> {
+fn unclear(needs_one: bool, usual: Option<DbEngine>, reads: &Reads) -> Option<String> {
     const DO: &str = "if it needs one, switch `db` on in [stack]";
-    if has_settings {
+    if needs_one {
         return Some(format!(
             "it has settings of a database that do not say which program it is: {DO}"
         ));
@@ -143,7 +143,7 @@ fn unclear(has_settings: bool, usual: Option<DbEngine>, reads: &Reads) -> Option
         format!(
             "no settings of a database were found, and its code can reach {}: {DO}, and let an [[app.file]] make it read \
              getenv('DB_HOST') and so on, or write {{DB_HOST}} and so on into it",
-            reached.join(" and ")
+            reached.join(", and ")
         )
     })
 }

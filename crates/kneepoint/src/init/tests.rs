@@ -274,7 +274,16 @@ fn a_tool_that_speaks_to_any_database_uses_none_of_them() {
     let (facts, text) = check(&files, AppKind::Plain, "index.php");
     assert_eq!((facts.engine, facts.seed), (None, None));
     assert!(text.contains("\n# db = "), "{text}");
-    let told = "no settings of a database were found, and its code can reach MySQL or MariaDB and PostgreSQL: if it needs one";
+    let told = "no settings of a database were found, and its code can reach MySQL or MariaDB, and PostgreSQL: if it needs one";
+    assert!(facts.notes[0].starts_with(told), "{:?}", facts.notes);
+    let files = [
+        &files[..3],
+        &[(".env", "DB_HOST=localhost\nDB_DATABASE=shop\n")],
+    ]
+    .concat();
+    let (facts, _) = check(&files, AppKind::Plain, "index.php");
+    assert_eq!(facts.engine, None);
+    let told = "it has settings of a database that do not say which program it is: if it needs one";
     assert!(facts.notes[0].starts_with(told), "{:?}", facts.notes);
 }
 

@@ -171,7 +171,7 @@ fn a_target_that_dies_in_the_middle_ends_the_run_in_words() {
     }
     let _place = among_others();
     let directory = tempfile::tempdir().expect("temp dir");
-    let child = running_limit(directory.path(), "30s");
+    let child = running_limit(directory.path(), "2m");
     // Workers outlive a killed master and go on serving: all of them must go.
     let is_master = |pid: &u32| {
         let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();

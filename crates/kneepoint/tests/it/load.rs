@@ -3,7 +3,7 @@
 mod consent;
 
 use crate::support::by_hand::ByHand;
-use crate::support::company::briefly_among_others;
+use crate::support::company::{among_others, briefly_among_others};
 use crate::support::{apps, kneepoint, start, text, wait};
 use serde_json::Value;
 use std::fs;
@@ -61,7 +61,7 @@ fn says(text: &str, expected: &[&str]) {
 
 #[test]
 fn one_command_measures_both_hops_under_one_schedule() {
-    let _place = briefly_among_others();
+    let _place = among_others();
     let servers = ByHand::start();
     let fastcgi = format!("unix:{}", servers.socket().display());
     let hops: [&str; 5] = [

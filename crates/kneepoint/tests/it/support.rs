@@ -139,10 +139,11 @@ pub(crate) fn running_limit(directory: &Path, budget: &str) -> Child {
     );
     let began = Instant::now();
     while !has_measured(directory) {
-        if began.elapsed() > Duration::from_secs(120) {
+        let has_ended = child.try_wait().expect("waitable").is_some();
+        if has_ended || began.elapsed() > Duration::from_secs(120) {
             let _ = child.kill();
-            let _ = child.wait();
-            panic!("no step is measured");
+            let output = child.wait_with_output().expect("output");
+            panic!("no step is measured: {}", text(&output.stderr));
         }
         std::thread::sleep(Duration::from_millis(200));
     }

@@ -3,7 +3,7 @@
 //! then the places where frameworks call it for every application.
 
 use crate::chain::Seen;
-use crate::files::Files;
+use crate::files::{CONFIG_BYTES, Files, Unread};
 use crate::snapshot::SettingValue;
 use kneepoint_stack::application::code::line_of_call;
 use std::collections::VecDeque;
@@ -20,7 +20,9 @@ const DEPTH: usize = 8;
 /// Most files for all applications together.
 const ALL_FILES: usize = 4000;
 /// Directories whose code is not the application's own, or serves no request.
-const OTHERS: [&str; 13] = [
+const OTHERS: [&str; 16] = [
+    "3rdparty",
+    "Tests",
     "cache",
     "contrib",
     "core",
@@ -32,12 +34,15 @@ const OTHERS: [&str; 13] = [
     "storage",
     "test",
     "tests",
+    "third_party",
     "var",
     "vendor",
 ];
 
-/// How Symfony sends each response, and what shows that requests are answered by it: Laravel, Symfony, Drupal.
+/// How Symfony sends each response, how that file is called wherever it was installed, and what shows that requests are answered
+/// by it: Laravel, Symfony, Drupal.
 const RESPONSE: &str = "vendor/symfony/http-foundation/Response.php";
+const OF_SYMFONY: &str = "http-foundation/Response.php";
 const SENT_BY_IT: [&str; 4] = [
     "artisan",
     "bin/console",
@@ -96,13 +101,19 @@ impl EarlyAnswers {
                 if name.is_dir && depth < DEPTH {
                     pending.push_back((format!("{path}/"), depth + 1));
                 }
-                if name.is_dir || !path.ends_with(".php") {
+                if name.is_dir || !path.ends_with(".php") || path.ends_with(OF_SYMFONY) {
                     continue;
                 }
                 self.take()?;
                 read += 1;
-                let Ok(content) = files.read(&format!("{root}/{path}")) else {
-                    continue;
+                let content = match files.read(&format!("{root}/{path}")) {
+                    Ok(content) => content,
+                    Err(why) => {
+                        // So much of it was read before it was found to be too large.
+                        let is_read = why == Unread::TooLarge;
+                        bytes += if is_read { CONFIG_BYTES as usize } else { 0 };
+                        continue;
+                    }
                 };
                 bytes += content.bytes.len();
                 if let Some(line) = line_of_call(&content.text(), CALL) {
@@ -195,6 +206,29 @@ mod tests {
         check(&[("/w/src/later.txt", ENDS)], None);
         check(&[("/w/vendor/a/b/Later.php", ENDS)], None);
         check(&[("/w/wp-content/plugins/later.php", ENDS)], None);
+        // Nextcloud and others keep libraries elsewhere.
+        for dir in ["3rdparty/symfony", "third_party/a", "Tests", "lib/symfony"] {
+            let file = format!("/w/{dir}/http-foundation/Response.php");
+            check(&[(file.as_str(), ENDS)], None);
+        }
+        check(&[("/w/3rdparty/a/b/Later.php", ENDS)], None);
+    }
+
+    #[test]
+    fn files_that_are_too_large_are_read_in_part_and_count() {
+        let dir = tempfile::tempdir().expect("directory");
+        let of = |large: usize| {
+            for at in 0..large {
+                let file = std::fs::File::create(dir.path().join(format!("a{at}.php")));
+                let file = file.expect("a file");
+                file.set_len(2 * CONFIG_BYTES).expect("sparse");
+            }
+            std::fs::write(dir.path().join("b.php"), ENDS).expect("written");
+            let root = crate::files::Root::at(dir.path().to_str().expect("a path"));
+            search(ALL_FILES).of(&root.expect("a root"), "")
+        };
+        assert_eq!(of(3), Some(("b.php".to_owned(), 3)));
+        assert_eq!(of(17), None);
     }
 
     #[test]

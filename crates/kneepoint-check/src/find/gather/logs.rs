@@ -83,7 +83,8 @@ impl Gather<'_> {
             let Some(stacks) = stacks else { continue };
             for at in pools {
                 let pool = &mut service.pools[at];
-                pool.slow = stacks.of_pool(&pool.name);
+                let sessions = pool.php.text("session.save_handler");
+                pool.slow = stacks.of_pool(&pool.name, sessions);
             }
             read += 1;
             if read == MOST {

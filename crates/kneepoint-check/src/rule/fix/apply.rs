@@ -5,13 +5,14 @@ use shlex::try_quote;
 
 /// Directives that hold only after the program was ended and started: `shared_buffers` and its like are memory that is
 /// taken at the start, and a graceful restart of Apache keeps its ServerLimit.
-const ONLY_AT_START: [&str; 6] = [
+const ONLY_AT_START: [&str; 7] = [
     "shared_buffers",
     "max_connections",
     "serverlimit",
     "tcp-backlog",
     "disable-thp",
     "listenbacklog",
+    "listen_backlog",
 ];
 
 /// How a changed file takes effect.

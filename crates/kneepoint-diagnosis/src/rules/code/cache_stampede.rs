@@ -1,6 +1,6 @@
 //! APP-15: what is kept for a while runs out, and all workers make it anew at once.
 
-use crate::evidence::bursts::{Bursts, bursts, come_again, most_at_once};
+use crate::evidence::bursts::{Bursts, bursts, come_again, is_work, most_at_once, passed_by};
 use crate::evidence::calls::times;
 use crate::evidence::worker_insight::named;
 use crate::rule::prelude::*;
@@ -10,9 +10,11 @@ use std::collections::BTreeMap;
 
 /// Share of those met at the line that is in the bursts \[ours\].
 const IN_BURSTS: f64 = 0.9;
-/// Requests of the route between two bursts, and traced ones, that tell that most do without the line \[ours\].
+/// Requests of the route between two bursts that tell that most do without the line; traced ones, and looks at them \[ours\].
 const WITHOUT: f64 = 20.0;
-const TRACED: u64 = 10;
+const LOOKED_AT: u64 = 10;
+/// Share of the time of all workers that were met from which on it is what binds \[ours\].
+const BINDS: f64 = 0.2;
 
 pub(crate) static RULE: Rule = Rule {
     code: "APP-15",
@@ -74,15 +76,18 @@ fn check(evidence: &Evidence) -> Option<Finding> {
         let what = format!("there it asks {}, {often} in all", call.what);
         verdict = verdict.under(what, evidence.traced_under());
     }
-    let takes = format_share(share);
-    let takes = format!("it takes {takes} of the time of all workers that were met");
+    let part = format!(
+        "it takes {} of the time of all workers that were met",
+        format_share(share)
+    );
     let advice = format!(
         "Let one worker make it while the others answer with the old value (a lock, and a value that is kept longer than it \
          counts as fresh), make it a little early at a random moment, or make it in the background before it runs out. It is \
          made at {at}."
     );
     verdict
-        .under(takes, under())
+        .under(part, under())
+        .suspected_if(share >= BINDS)
         // One of them has to make it.
         .weight(share * (1.0 - 1.0 / workers.max(1) as f64))
         .refuted_by("as many workers at that line at once although one of them makes it")
@@ -138,13 +143,9 @@ impl<'e> Stampede<'e> {
         let apart = self.bursts.apart().fold(f64::INFINITY, f64::min);
         let quiet_s = apart - self.bursts.longest_s();
         let usual = self.calls(evidence).any(|call| evidence.is_usual(call));
-        Some(self.is_work() && traced >= TRACED && hz * quiet_s >= WITHOUT && !usual)
-    }
-
-    /// Whether they compute or wait for an answer: locks and the disk are matters of their own.
-    fn is_work(&self) -> bool {
-        let wait = self.knee.wait_of(self.met);
-        wait.is_none_or(|wait| wait == StackProfile::NO_CORE || wait.starts_with("recv "))
+        let looks = traced.min(passed_by(self.knee, self.line, &self.met.route));
+        let most_do = hz * quiet_s >= WITHOUT && looks >= LOOKED_AT;
+        Some(is_work(self.knee, self.met) && most_do && !usual)
     }
 
     /// Where they are at work, in words.
@@ -235,8 +236,7 @@ mod tests {
         let silent = |below: &[f64], above: &[f64], workers, asked| {
             stays_silent(&RULE, case([below, above], workers, asked));
         };
-        let often = &[1.0, 4.0, 7.0];
-        let rare = ("GET /", 1);
+        let (often, rare) = (&[1.0, 4.0, 7.0], ("GET /", 1));
         // A cache that is empty at first, bursts that may be chance, and a steady load.
         silent(&[0.0], &[0.0], 6, rare);
         silent(&[1.0, 4.0], &[], 6, rare);

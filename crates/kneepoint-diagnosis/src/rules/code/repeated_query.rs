@@ -227,7 +227,7 @@ mod tests {
         assert!(tried.text.contains("Redis Object Cache"), "{tried:?}");
         assert_eq!(
             tried.settings[0].to_string(),
-            "app.run.object-cache = printf %s \"$KNEEPOINT_OBJECT_CACHE\" > wp-content/object-cache.php"
+            "app.run.object-cache = printf %s \"${KNEEPOINT_OBJECT_CACHE:?}\" > wp-content/object-cache.php"
         );
         for case in [
             asked("select * from items where order_id = ?"),

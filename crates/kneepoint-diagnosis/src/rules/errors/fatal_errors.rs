@@ -1,5 +1,6 @@
 //! APP-14: pages of the application end with an error of its own.
 
+use crate::evidence::Logged;
 use crate::rule::prelude::*;
 
 /// Share of the responses that fail from which on it is what breaks the SLO \[ours\].
@@ -34,16 +35,23 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(evidence: &Evidence) -> Option<Finding> {
     const LAYERS: [Layer; 3] = [Layer::Php, Layer::Web, Layer::App];
+    let errors = |phase: &Phase| phase.load.outcomes.of(Outcome::HttpError);
+    let failures: u64 = evidence.phases.iter().map(errors).sum();
     // An exception for a connection that the server had closed is a kind of its own.
     let kinds = [
         (LogKind::PhpFatal, "fatal errors"),
         (LogKind::KeptConnectionLost, "lost connections"),
     ];
-    let mut kinds = kinds.into_iter();
-    let (fatal, called) = kinds.find_map(|(kind, called)| {
-        let logged = evidence.logged(&LAYERS, kind)?;
-        Some((logged, called))
-    })?;
+    let logged = |(kind, called)| Some((kind, evidence.logged(&LAYERS, kind)?, called));
+    // That a connection was lost may be a warning, after which the page went on: there must be about as many as errors.
+    let accounts = |(kind, logged, _): &(LogKind, Logged, &str)| {
+        *kind == LogKind::PhpFatal || logged.count * 2 >= failures
+    };
+    let (_, fatal, called) = kinds
+        .into_iter()
+        .filter_map(logged)
+        .filter(accounts)
+        .max_by_key(|(_, logged, _)| logged.count)?;
     let failed = |phase: &Phase| {
         let failed = phase.load.outcomes.of(Outcome::HttpError) as f64;
         failed / phase.load.arrivals.max(1) as f64

@@ -6,6 +6,7 @@ use crate::evidence::{LOCKS, Wait};
 use crate::rule::prelude::*;
 use crate::saturation::waits::Part;
 use kneepoint_model::{LockChain, LockKind};
+use std::collections::BTreeMap;
 
 /// Share of the time of busy workers from which on the lock is what binds \[ours\]: with less, the part outside of it sets
 /// the pace.
@@ -52,16 +53,17 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(evidence: &Evidence) -> Option<Finding> {
     let part = Part::find(evidence, NOTICEABLE, Wait::is_own_lock)?;
-    // Whose lock it is, only the stacks say; without any it is taken for the session's, the commonest (SES-01).
-    let of_session = evidence.share_of_session_locks()?;
-    if of_session >= 0.5 {
+    let of_semaphore = part.is_it(SEMAPHORE);
+    // Whose lock on a file it is, only the stacks say; without any it is taken for the session's, the commonest (SES-01). PHP's
+    // own sessions take no semaphore.
+    if !of_semaphore && evidence.share_of_session_locks()? >= 0.5 {
         return None;
     }
-    let finding = if part.is_it(SEMAPHORE) {
+    let finding = if of_semaphore {
         RULE.finds(Layer::App, titled(semaphore_of_most(evidence)))
             .waited(&part)
             .inside(evidence.seen_first(is_semaphore))
-            .inside(evidence.seen_waiting(|wait| LOCKS.contains(&wait)))
+            .inside(evidence.seen_waiting(|wait| part.is_it(wait)))
             .refuted_by("as many waits for locks when each page takes a semaphore of its own")
             .remedy(Advice::new(evidence, FOR_SEMAPHORES).build())
     } else {
@@ -88,9 +90,12 @@ fn titled(lock: Option<&str>) -> String {
 
 /// The semaphore that most wait for.
 fn semaphore_of_most(evidence: &Evidence) -> Option<&str> {
-    let mut chains = evidence.chains.chains.iter();
-    let most = chains.find(|chain| is_semaphore(chain))?;
-    Some(&most.object)
+    let mut shares: BTreeMap<&str, f64> = BTreeMap::new();
+    for chain in evidence.chains.chains.iter().filter(|it| is_semaphore(it)) {
+        *shares.entry(&chain.object).or_default() += chain.share;
+    }
+    let most = shares.into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
+    most.map(|(object, _)| object)
 }
 
 /// Whether what is locked is a semaphore.

@@ -148,10 +148,11 @@ impl Entry<'_> {
 }
 
 impl Section<'_> {
-    /// What the first entry with this role says.
+    /// What the first entry with this role says. A name is one that a database may have.
     fn text(&self, role: Role) -> Option<&str> {
-        let mut entries = self.entries.iter();
-        let entry = entries.find(|entry| self.role(entry) == Some(role))?;
+        let of_role = self.entries.iter();
+        let mut of_role = of_role.filter(|entry| self.role(entry) == Some(role));
+        let entry = of_role.find(|entry| role != Role::Name || is_name(bare(entry.value)))?;
         Some(bare(entry.value))
     }
 
@@ -164,9 +165,7 @@ impl Section<'_> {
         let section = self.name.to_ascii_lowercase();
         let is_others = ABOUT_OTHERS.iter().any(|word| section.contains(word));
         let is_host = |text: &str| !text.contains("${");
-        !is_others
-            && self.text(Role::Host).is_some_and(is_host)
-            && self.text(Role::Name).is_some_and(is_name)
+        !is_others && self.text(Role::Host).is_some_and(is_host) && self.text(Role::Name).is_some()
     }
 
     /// Which database it is, where it says so.
@@ -207,7 +206,7 @@ impl Section<'_> {
             }
             Some(Role::Host) => set("\"{DB_HOST}\""),
             Some(Role::Port) => set("{DB_PORT}"),
-            Some(Role::Name) => set("\"{DB_DATABASE}\""),
+            Some(Role::Name) if is_name(bare(entry.value)) => set("\"{DB_DATABASE}\""),
             Some(Role::User) => set("\"{DB_USERNAME}\""),
             Some(Role::Password) => set("\"{DB_PASSWORD}\""),
             Some(Role::Url) if is_address(bare(entry.value)) => {
@@ -440,6 +439,30 @@ mod tests {
                 db_name = shop
                 db_user = u
                 db_password = secret
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_path_is_no_name_of_a_database() {
+        check(
+            "[shop]\nhost = localhost\nbase = /shop\nuser = u\npassword = secret\ndbname = shop\n",
+            &expect![[r#"
+                None Some("shop")
+                [shop]
+                host = "{DB_HOST}"
+                port = {DB_PORT}
+                base = /shop
+                user = "{DB_USERNAME}"
+                password = "{DB_PASSWORD}"
+                dbname = "{DB_DATABASE}"
+
+                [as_it_was]
+                host = localhost
+                base = /shop
+                user = u
+                password = secret
+                dbname = shop
             "#]],
         );
     }

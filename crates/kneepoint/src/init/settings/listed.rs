@@ -80,7 +80,8 @@ impl Listed<'_> {
             .entries
             .iter()
             .filter(|(key, _)| self.role(key) == Some(role));
-        of_role.find_map(|(_, value)| text_of(value))
+        let fits = |text: &&str| role != Role::Name || is_name(text);
+        of_role.find_map(|(_, value)| text_of(value).filter(fits))
     }
 
     fn role(&self, key: &str) -> Option<Role> {
@@ -172,6 +173,8 @@ impl Listed<'_> {
                     has_port = true;
                     "(int) getenv('DB_PORT')".to_owned()
                 }
+                // The `base` of a site is a path.
+                Some(Role::Name) if value.contains(['/', '=']) => continue,
                 Some(Role::Name) => "getenv('DB_DATABASE')".to_owned(),
                 Some(Role::User) => "getenv('DB_USERNAME')".to_owned(),
                 Some(Role::Password) => "getenv('DB_PASSWORD')".to_owned(),
@@ -270,6 +273,33 @@ mod tests {
                   'db_name' => 'shop',
                   'db_user' => 'u',
                   'db_pass' => 'secret',
+                ];
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_path_is_no_name_and_a_password_needs_no_word() {
+        check(
+            "<?php return [\n  'host' => 'h',\n  'base' => '/shop',\n  'dbname' => 'shop',\n];\n",
+            &expect![[r#"
+                None Some("shop")
+                <?php return ['host' => getenv('DB_HOST'), 'dbname' => getenv('DB_DATABASE'), 'port' => (int) getenv('DB_PORT')] + [
+                  'host' => 'h',
+                  'base' => '/shop',
+                  'dbname' => 'shop',
+                ];
+            "#]],
+        );
+        check(
+            "<?php return [\n  'dbhost' => 'h',\n  'dbuser' => 'u',\n  'password' => 'secret',\n  'dbname' => 'shop',\n];\n",
+            &expect![[r#"
+                None Some("shop")
+                <?php return ['dbhost' => getenv('DB_HOST'), 'dbuser' => getenv('DB_USERNAME'), 'password' => getenv('DB_PASSWORD'), 'dbname' => getenv('DB_DATABASE'), 'dbport' => (int) getenv('DB_PORT')] + [
+                  'dbhost' => 'h',
+                  'dbuser' => 'u',
+                  'password' => 'secret',
+                  'dbname' => 'shop',
                 ];
             "#]],
         );

@@ -144,22 +144,26 @@ fn is_marked(name: &str) -> bool {
 }
 
 /// Whether the names of a list or a section tell the database's entries from others: of `host`, `user`, `db_host` and
-/// `db_user` the first two are the site's own.
+/// `db_user` the first two are the site's own. Where no password has the word, it is the database's without it.
 pub(super) fn are_marked<'k>(names: impl Iterator<Item = &'k str>) -> bool {
     let marked = names.filter(|name| is_marked(name));
     let roles: Vec<Role> = marked.filter_map(of_key).collect();
-    roles.contains(&Role::Host) && roles.contains(&Role::User)
+    let all = [Role::Host, Role::User, Role::Password];
+    all.iter().all(|role| roles.contains(role))
 }
 
-/// What a name of an entry says where the database's are [marked](are_marked), or are not. A driver needs no mark: what it
-/// names is a database.
+/// What a name of an entry says where the database's are [marked](are_marked), or are not. A driver and a data source name
+/// need no mark: what they name is a database.
 pub(super) fn of_key_among(name: &str, marked: bool) -> Option<Role> {
-    of_key(name).filter(|role| !marked || *role == Role::Driver || is_marked(name))
+    let needs_none = ["driver", "type", "dsn", "connectionstring"].contains(&plain(name).as_str());
+    of_key(name).filter(|_| !marked || needs_none || is_marked(name))
 }
 
 /// Whether an entry names the socket of the database.
 pub(super) fn is_socket(name: &str, marked: bool) -> bool {
-    plain(name).contains("socket") && (!marked || is_marked(name))
+    let plain = plain(name);
+    let needs_none = ["unixsocket", "mysqlsocket"].contains(&plain.as_str());
+    plain.contains("socket") && (!marked || needs_none || is_marked(name))
 }
 
 /// What a list or a section with this name for the host calls its port.

@@ -47,8 +47,8 @@ pub struct Seed {
     pub engine: DbEngine,
     /// Why this one, in words.
     pub why: String,
-    /// The host by which the site was called that it is from, where that is known.
-    pub host: Option<String>,
+    /// The hosts by which the site was called that it is from, where they are known.
+    pub hosts: Vec<String>,
 }
 
 /// What the dump has to fit.
@@ -70,7 +70,7 @@ struct Dump {
     names_database: bool,
     has_rows: bool,
     changed: SystemTime,
-    host: Option<String>,
+    hosts: Vec<String>,
 }
 
 impl Dump {
@@ -107,7 +107,7 @@ pub(super) fn best(root: &Path, wanted: Wanted<'_>) -> Option<Seed> {
         why: why(best, &others),
         path: best.path.display().to_string(),
         engine: best.engine,
-        host: best.host.clone(),
+        hosts: best.hosts.clone(),
     })
 }
 
@@ -190,21 +190,28 @@ fn look(path: &Path, wanted: Wanted<'_>) -> Option<Dump> {
         names_database: wanted.database.is_some_and(names),
         has_rows: has("INSERT INTO") || has("\nCOPY "),
         changed: SystemTime::UNIX_EPOCH,
-        host: (wanted.kind == AppKind::Wordpress)
-            .then(|| host_of_options(&text))
-            .flatten(),
+        hosts: match wanted.kind {
+            AppKind::Wordpress => hosts_of_options(&text),
+            _ => Vec::new(),
+        },
     })
 }
 
-/// The site's host in the options of WordPress: `(1,'siteurl','https://shop.example.org','yes')`.
-fn host_of_options(text: &[u8]) -> Option<String> {
-    const NAME: &[u8] = b"'siteurl'";
-    memmem::find_iter(text, NAME).find_map(|at| {
-        let behind = &text[at + NAME.len()..];
-        let behind = String::from_utf8_lossy(&behind[..behind.len().min(LONGEST_OPTION)]);
-        let value = behind.trim_start_matches([',', ' ']).strip_prefix('\'')?;
-        own_host("siteurl", value.split('\'').next()?)
-    })
+/// The site's hosts in the options of WordPress: `(1,'siteurl','https://shop.example.org','yes')`. Its pages are at `home`,
+/// which may be another one.
+fn hosts_of_options(text: &[u8]) -> Vec<String> {
+    let host_of = |name: &&str| {
+        memmem::find_iter(text, name.as_bytes()).find_map(|at| {
+            let behind = &text[at + name.len()..];
+            let behind = String::from_utf8_lossy(&behind[..behind.len().min(LONGEST_OPTION)]);
+            let value = behind.trim_start_matches([',', ' ']).strip_prefix('\'')?;
+            own_host("siteurl", value.split('\'').next()?)
+        })
+    };
+    let options = ["'siteurl'", "'home'"];
+    let mut hosts: Vec<String> = options.iter().filter_map(host_of).collect();
+    hosts.dedup();
+    hosts
 }
 
 /// Ends of names of tables that an application of this kind always has.
@@ -325,6 +332,16 @@ mod tests {
         assert!(both.iter().any(|end| why().ends_with(end)), "{}", why());
         dump(&root, "sql/b.sql", MARIADB);
         assert!(why().ends_with("; 3 others fit less"), "{}", why());
+    }
+
+    #[test]
+    fn the_site_is_where_its_files_are_and_at_its_home() {
+        let hosts = |text: &str| hosts_of_options(text.as_bytes()).join(" ");
+        let files = "(1,'siteurl','https://files.test','yes')";
+        assert_eq!(hosts(files), "files.test");
+        let both = format!("('home',1),{files},(2,'home','https://shop.test/','yes')");
+        assert_eq!(hosts(&both), "files.test shop.test");
+        assert_eq!(hosts("(2,'home','/shop','yes')"), "");
     }
 
     #[test]

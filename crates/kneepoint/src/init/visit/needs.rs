@@ -59,7 +59,7 @@ impl VisitNeeds {
         };
         Some(format!(
             "composer.json {asks}, and this machine has {ours}: it may not run here. Where another PHP-FPM is installed, \
-             KNEEPOINT_PHP_FPM=/path/to/it has it used."
+             start Kneepoint with KNEEPOINT_PHP_FPM=/path/to/it."
         ))
     }
 }
@@ -117,8 +117,12 @@ fn takes(constraint: &str, version: [u32; 3]) -> Option<bool> {
     taken.into_iter().reduce(|one, other| one || other)
 }
 
-/// The same of constraints that all must hold: `>=8.1 <8.4`, `>= 8.1, < 8.4`.
+/// The same of constraints that all must hold: `>=8.1 <8.4`, `>= 8.1, < 8.4`, `8.1 - 8.3`.
 fn all_take(text: &str, version: [u32; 3]) -> Option<bool> {
+    if let Some((from, to)) = text.split_once(" - ") {
+        let (from, to) = (format!(">={}", from.trim()), format!("<={}", to.trim()));
+        return Some(part_takes(&from, version)? && part_takes(&to, version)?);
+    }
     let mut joined = String::new();
     for c in text.chars() {
         // An operator may stand apart from its version.
@@ -190,7 +194,7 @@ mod tests {
             &["gd", "intl", "zip"],
             &[
                 "composer.json asks for PHP ^8.2, and this machine has 8.1.2: it may not run here. Where another PHP-FPM is \
-                 installed, KNEEPOINT_PHP_FPM=/path/to/it has it used.",
+                 installed, start Kneepoint with KNEEPOINT_PHP_FPM=/path/to/it.",
                 "PHP 8.1.2 on this machine has no gd, zip, which composer.json asks for; on Debian: apt install php8.1-gd \
                  php8.1-zip.",
             ],
@@ -206,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_constraint_takes_a_version_as_composer_does() {
+    fn a_constraint_takes_a_version_as_composer_does_or_more() {
         for (constraint, expected) in [
             ("^8.2", Some(true)),
             ("^8.4", Some(false)),
@@ -222,9 +226,13 @@ mod tests {
             ("8.2.x-dev", Some(false)),
             ("<=8.3", Some(true)),
             ("!=8.3.7", Some(false)),
+            // Composer does not take it.
+            ("!=8.3.*", Some(true)),
             ("*", Some(true)),
             ("^8.3@dev", Some(true)),
-            ("8.1 - 8.2", None),
+            ("8.1 - 8.2", Some(false)),
+            ("7.4 - 8.3 || ^9", Some(true)),
+            ("8.1 - new", None),
             ("^8.2 as 8.1", None),
             ("", None),
         ] {

@@ -104,7 +104,7 @@ fn a_change_that_does_not_fit_ends_the_run_before_any_load() {
 fn an_object_cache_of_wordpress_keeps_things_in_the_labs_redis() {
     let requests = format!(
         "cache = {{ server = \"redis\" }}\n\n[changes]\n\
-         \"app.run.object-cache\" = 'printf %s \"$KNEEPOINT_OBJECT_CACHE\" > object-cache.php'\n\n{}",
+         \"app.run.object-cache\" = 'printf %s \"${{KNEEPOINT_OBJECT_CACHE:?}}\" > object-cache.php'\n\n{}",
         EXPECTS_200.replace(
             "200 }",
             "200, body_contains = \"object cache: all of it holds\" }"
