@@ -126,14 +126,17 @@ mod tests {
 
     #[test]
     fn a_wait_beside_a_cpu_that_is_used_up_does_not_bind() {
-        check(asking("recv 10.0.0.2:53", 2.0), expect![[r#"
+        check(
+            asking("recv 10.0.0.2:53", 2.0),
+            expect![[r#"
             named: CAP-02
             noted app (44 %): requests wait for the addresses of names
               saw recv 10.0.0.2:53 takes 44 % of the time of busy workers, at 190/s offered for 10 s
               saw 10.5 ms of it in each request, at 190/s offered for 10 s
               saw 89 % of the machine's 2 cores used, at 190/s offered for 10 s
               do: Ask for fewer names: keep connections to the database and Redis open, and the answers of other services in a cache. Let a cache on PHP's own host answer (systemd-resolved, dnsmasq, nscd), and write `options timeout:1 attempts:2 ndots:1` into resolv.conf. Where waits last 5 s, a nameserver does not answer: take it out of resolv.conf.
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
