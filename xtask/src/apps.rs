@@ -139,13 +139,9 @@ fn plant_all(
     out: &mut impl std::io::Write,
 ) -> anyhow::Result<bool> {
     let build = built::identity(&program.binary)?;
-    let known = options
-        .json
-        .as_deref()
-        .map(|path| score::read(path, &build));
     let mut score = Score {
+        rows: score::read(options.json.as_deref(), &build)?,
         build,
-        rows: known.transpose()?.unwrap_or_default(),
     };
     let count = faults.len();
     for (index, fault) in faults.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What the benches share at the command line: numbers within bounds, and an orderly end by a signal.
+//! What the benches share at the command line: numbers within bounds, an orderly end by a signal, and files of results.
 
 use anyhow::Context as _;
 use std::fmt::Display;
@@ -64,6 +64,37 @@ pub(crate) fn only<T>(
     known(what, &all.iter().map(&name).collect::<Vec<_>>(), names)?;
     let is_meant = |one: &T| names.is_empty() || names.iter().any(|it| it == name(one));
     Ok(all.into_iter().filter(is_meant).collect())
+}
+
+/// The rows that this bench kept in its file of results for the same program; none where there is no file, or it is about
+/// another program.
+///
+/// # Errors
+/// The file is there and is none of this bench's.
+pub(crate) fn kept_rows<T: serde::de::DeserializeOwned>(
+    path: Option<&Path>,
+    schema: &str,
+    build: &str,
+) -> anyhow::Result<Vec<T>> {
+    let Some(path) = path else {
+        return Ok(Vec::new());
+    };
+    let text = match std::fs::read_to_string(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        text => text?,
+    };
+    let ours = || {
+        format!(
+            "`{}` holds no results of this bench: name another --json",
+            path.display()
+        )
+    };
+    let mut value: serde_json::Value = serde_json::from_str(&text).with_context(ours)?;
+    anyhow::ensure!(value["schema"] == schema, ours());
+    if value["build"] != build {
+        return Ok(Vec::new());
+    }
+    serde_json::from_value(value["rows"].take()).with_context(ours)
 }
 
 /// Writes results as JSON, where a file is named for them.

@@ -234,9 +234,7 @@ pub(crate) fn counted(count: u64, one: &str) -> String {
 
 /// Whether lines of a log tell of today and not of some past.
 pub(crate) fn is_recent(hits: &crate::snapshot::LogHits) -> bool {
-    /// A week, in seconds.
-    const RECENT_S: f64 = 7.0 * 86_400.0;
-    hits.age_s.is_none_or(|age| age < RECENT_S)
+    hits.age_s.is_none_or(|age| age < crate::snapshot::RECENT_S)
 }
 
 /// What every rule's file needs.

@@ -11,6 +11,7 @@ mod php;
 mod service;
 mod settings;
 
+pub(crate) use hits::RECENT_S;
 pub use hits::{LogHits, SlowLog, SlowPeer};
 pub use listen::{ListenEndpoint, Listener};
 pub use nginx::{Nginx, Pass, Upstream, WebService};

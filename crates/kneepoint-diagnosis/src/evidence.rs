@@ -11,16 +11,14 @@ use kneepoint_model::metric;
 use kneepoint_model::run::Machine;
 use kneepoint_model::units::{format_rate, format_share};
 use kneepoint_model::{
-    AppSwitch, CallTrace, Interval, Layer, LoadPoint, LockChains, LogEvent, LogKind, Metric,
-    RunningTier, Series, SeriesSet, SettingKey, Slo, Stack, StackProfile, SwitchKind, Unprepared,
+    Address, AppSwitch, CallTrace, Interval, Layer, LoadPoint, LockChains, LogEvent, LogKind,
+    Metric, RunningTier, Series, SeriesSet, SettingKey, Slo, Stack, StackProfile, SwitchKind,
+    Unprepared,
 };
-use std::net::SocketAddr;
 
 /// Waits for locks that an application takes, as telemetry names them.
 pub(crate) const LOCKS: [&str; 3] = ["flock", "fcntl", "semaphore"];
 
-/// The port of nameservers.
-const NAMESERVER: u16 = 53;
 /// Who looks names up for the programs of its own machine, as telemetry names it: systemd-resolved, nscd.
 const NAME_SOCKETS: [&str; 3] = [
     "unix:/run/systemd/resolve/io.systemd.Resolve",
@@ -163,7 +161,7 @@ impl Wait {
 
     /// A worker that waits for the address of a name.
     pub(crate) fn is_for_name(&self) -> bool {
-        let is_nameserver = |peer: SocketAddr| peer.port() == NAMESERVER;
+        let is_nameserver = |peer: Address| peer.is_nameserver();
         let is_socket = NAME_SOCKETS.contains(&self.peer.as_str());
         is_socket || self.peer.parse().is_ok_and(is_nameserver)
     }

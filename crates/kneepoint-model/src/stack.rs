@@ -146,6 +146,12 @@ impl Address {
             _ => None,
         }
     }
+
+    /// Whether it is where nameservers listen (port 53, RFC 1035).
+    #[must_use]
+    pub fn is_nameserver(&self) -> bool {
+        matches!(self, Self::Tcp(address) if address.port() == 53)
+    }
 }
 
 impl fmt::Display for Address {

@@ -30,8 +30,6 @@ const REMEMBERED: usize = 4096;
 const POLLED: u64 = 4;
 /// Waits for an event that another thread, or the kernel, makes: libcurl has an eventfd, or a pipe (8.5 to 8.8).
 const EVENTS: [&str; 2] = ["recv descriptor", "recv pipe"];
-/// The port of nameservers.
-const NAMESERVER: u16 = 53;
 
 /// What a worker is doing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -331,8 +329,7 @@ impl Waits {
 /// Whether a label leads to a nameserver.
 fn is_for_nameserver(label: &str) -> bool {
     let peer = label.split_once(' ').map_or(label, |(_, peer)| peer);
-    let is_it = |peer: SocketAddr| peer.port() == NAMESERVER;
-    peer.parse().is_ok_and(is_it)
+    peer.parse().is_ok_and(|peer: Address| peer.is_nameserver())
 }
 
 fn unknown(verb: Verb) -> String {

@@ -2,7 +2,7 @@
 
 use super::record::Named;
 use crate::faults::write_columns;
-use anyhow::Context as _;
+use crate::flags;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::fmt;
@@ -119,6 +119,9 @@ impl Row {
     }
 }
 
+/// The schema of the results.
+const SCHEMA: &str = "kneepoint.apps-faults/1";
+
 /// The rows of one program.
 pub(super) struct Score {
     /// Which program was asked.
@@ -130,22 +133,8 @@ pub(super) struct Score {
 ///
 /// # Errors
 /// The file is there and is none of ours.
-pub(super) fn read(path: &Path, build: &str) -> anyhow::Result<Vec<Row>> {
-    let text = match std::fs::read_to_string(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        text => text?,
-    };
-    let ours = || {
-        format!(
-            "`{}` holds no results of this bench: name another --json",
-            path.display()
-        )
-    };
-    let mut value: Value = serde_json::from_str(&text).with_context(ours)?;
-    if value["build"] != build {
-        return Ok(Vec::new());
-    }
-    let rows: Vec<Row> = serde_json::from_value(value["rows"].take()).with_context(ours)?;
+pub(super) fn read(path: Option<&Path>, build: &str) -> anyhow::Result<Vec<Row>> {
+    let rows: Vec<Row> = flags::kept_rows(path, SCHEMA, build)?;
     // What was skipped may be there now.
     Ok(rows
         .into_iter()
@@ -174,7 +163,7 @@ impl Score {
 
     /// For programs, schema `kneepoint.apps-faults/1`.
     pub(super) fn to_json(&self) -> Value {
-        json!({ "schema": "kneepoint.apps-faults/1", "build": self.build, "rows": self.rows })
+        json!({ "schema": SCHEMA, "build": self.build, "rows": self.rows })
     }
 }
 
@@ -251,12 +240,12 @@ mod tests {
             build: "one".into(),
             rows,
         };
-        assert_eq!(read(&path, "one").expect("nothing yet"), []);
+        assert_eq!(read(Some(&path), "one").expect("nothing yet"), []);
         std::fs::write(&path, score.to_json().to_string()).expect("file");
-        assert_eq!(read(&path, "one").expect("ours"), score.rows[..1]);
-        assert_eq!(read(&path, "another").expect("ours"), []);
+        assert_eq!(read(Some(&path), "one").expect("ours"), score.rows[..1]);
+        assert_eq!(read(Some(&path), "another").expect("ours"), []);
         std::fs::write(&path, "{").expect("file");
-        assert!(read(&path, "one").is_err());
+        assert!(read(Some(&path), "one").is_err());
     }
 
     #[test]

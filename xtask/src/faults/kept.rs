@@ -3,7 +3,6 @@
 use super::fault::Fault;
 use super::table::{Outcome, Row, SCHEMA, Table};
 use crate::flags;
-use anyhow::{Context as _, ensure};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -23,28 +22,11 @@ impl Kept {
     /// # Errors
     /// The file is there and is none of ours.
     pub(super) fn read(path: Option<&Path>, build: String) -> anyhow::Result<Self> {
-        let mut kept = Self {
+        Ok(Self {
+            rows: flags::kept_rows(path, SCHEMA, &build)?,
             path: path.map(Path::to_owned),
             build,
-            rows: Vec::new(),
-        };
-        let Some(path) = path else { return Ok(kept) };
-        let text = match std::fs::read_to_string(path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(kept),
-            text => text?,
-        };
-        let ours = || {
-            format!(
-                "`{}` holds no results of this bench: name another --json",
-                path.display()
-            )
-        };
-        let mut value: Value = serde_json::from_str(&text).with_context(ours)?;
-        ensure!(value["schema"] == SCHEMA, ours());
-        if value["build"] == kept.build.as_str() {
-            kept.rows = serde_json::from_value(value["rows"].take()).with_context(ours)?;
-        }
-        Ok(kept)
+        })
     }
 
     /// What came of this very fault; `None` when it was not asked, or its file was another one. What was skipped may be

@@ -3,6 +3,7 @@
 mod count;
 mod early;
 mod given;
+mod once;
 mod owners;
 mod places;
 

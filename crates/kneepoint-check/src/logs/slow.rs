@@ -2,15 +2,13 @@
 
 use super::{stamped, whole_lines};
 use crate::files::{Content, Files};
-use crate::snapshot::{LogHits, SlowLog, SlowPeer};
+use crate::snapshot::{LogHits, RECENT_S, SlowLog, SlowPeer};
 use kneepoint_model::{LogKind, Place};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// How much of the end of a slow log is read, in bytes \[ours\]: some hundred stacks.
 const TAIL_BYTES: u64 = 2 << 20;
-/// Requests of longer ago, in seconds, are of some past: a week, as for lines of other logs.
-const RECENT_S: f64 = 7.0 * 86_400.0;
 /// Most frames of one stack.
 const FRAMES: usize = 64;
 /// How many of the most frequent places are kept.

@@ -22,6 +22,9 @@ pub struct LogHits {
     pub pool: Option<String>,
 }
 
+/// What is longer ago, in seconds, is of some past and not of today: a week \[ours\].
+pub(crate) const RECENT_S: f64 = 7.0 * 86_400.0;
+
 impl LogHits {
     /// Whether the last of them is longer ago than a day \[ours\].
     pub(crate) fn is_over(&self) -> bool {

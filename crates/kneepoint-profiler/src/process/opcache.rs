@@ -96,6 +96,15 @@ fn shared(maps: &str) -> Vec<Range<u64>> {
 }
 
 fn state(memory: &impl Memory, all: &Range<u64>) -> Result<Option<OpcacheState>, ReadError> {
+    let found = table(memory, all)?;
+    Ok(found.map(|(state, _)| state))
+}
+
+/// OPcache's numbers, and where the entries of its table are.
+pub(super) fn table(
+    memory: &impl Memory,
+    all: &Range<u64>,
+) -> Result<Option<(OpcacheState, u64)>, ReadError> {
     let head = memory.bytes(all.start, 64)?;
     let Some((free_bytes, wasted_bytes, exhausted, at)) = allocator(&head, all) else {
         return Ok(None);
@@ -109,20 +118,7 @@ fn state(memory: &impl Memory, all: &Range<u64>) -> Result<Option<OpcacheState>,
         strings: strings(&globals, at, all),
         ..state
     });
-    Ok(state)
-}
-
-/// The numbers of its table, and where the entries of this are.
-pub(super) fn table(
-    memory: &impl Memory,
-    all: &Range<u64>,
-) -> Result<Option<(OpcacheState, u64)>, ReadError> {
-    let head = memory.bytes(all.start, 64)?;
-    let Some((.., at)) = allocator(&head, all) else {
-        return Ok(None);
-    };
-    let globals = memory.bytes(at, 80)?;
-    Ok(numbers(&globals, all).zip(word(&globals, 56)))
+    Ok(state.zip(word(&globals, 56)))
 }
 
 /// `zend_smm_shared_globals`: free and wasted bytes, whether memory was exhausted, and where OPcache's globals are.

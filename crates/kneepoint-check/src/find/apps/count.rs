@@ -1,10 +1,9 @@
 //! How many files of PHP applications have. A host has many, and one may be served under many names: all share one
 //! allowance and one deadline, and what was counted is not counted again.
 
+use super::once::Once;
 use crate::files::Files;
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 /// Most names that are looked at for one application, for all together, and how deep below the directory.
@@ -15,15 +14,11 @@ const DEPTH: usize = 14;
 /// Files of PHP below a directory, and whether there are more than were counted.
 pub(super) type Counted = (u64, bool);
 
-/// A count that is made once, by whoever comes first.
-type Once = Arc<OnceLock<Counted>>;
-
 /// The counts of one look.
 pub(super) struct Counts {
     deadline: Instant,
     left: AtomicUsize,
-    /// By device and inode.
-    known: Mutex<HashMap<(u64, u64), Once>>,
+    known: Once<Counted>,
 }
 
 impl Counts {
@@ -31,19 +26,13 @@ impl Counts {
         Self {
             deadline,
             left: AtomicUsize::new(ALL_NAMES),
-            known: Mutex::default(),
+            known: Once::default(),
         }
     }
 
     /// Of a directory.
     pub(super) fn of(&self, files: &dyn Files, root: &str) -> Counted {
-        let Some(identity) = files.identity(root) else {
-            return self.count(files, root);
-        };
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let one = Arc::clone(known.entry(identity).or_default());
-        drop(known);
-        *one.get_or_init(|| self.count(files, root))
+        self.known.of(files, root, || self.count(files, root))
     }
 
     fn count(&self, files: &dyn Files, root: &str) -> Counted {

@@ -2,6 +2,7 @@
 //! connections to PHP, and nothing is read for them elsewhere. A bounded part of an application's own code is looked at, and
 //! then the places where frameworks call it for every application.
 
+use super::once::Once;
 use crate::chain::Seen;
 use crate::files::{CONFIG_BYTES, Files, Unread};
 use crate::snapshot::SettingValue;
@@ -59,6 +60,7 @@ pub(super) struct EarlyAnswers {
     matters: bool,
     deadline: Instant,
     left: AtomicUsize,
+    known: Once<Option<Place>>,
 }
 
 impl EarlyAnswers {
@@ -73,14 +75,17 @@ impl EarlyAnswers {
             matters,
             deadline,
             left: AtomicUsize::new(ALL_FILES),
+            known: Once::default(),
         }
     }
 
     /// Where the application in a directory calls it.
     pub(super) fn of(&self, files: &dyn Files, root: &str) -> Option<Place> {
         self.matters.then_some(())?;
-        let own = self.in_own_code(files, root);
-        own.or_else(|| in_known_places(files, root))
+        self.known.of(files, root, || {
+            let own = self.in_own_code(files, root);
+            own.or_else(|| in_known_places(files, root))
+        })
     }
 
     /// The first call in the application's own code, from the top down.
@@ -168,6 +173,7 @@ mod tests {
             matters: true,
             deadline: Instant::now() + Duration::from_secs(60),
             left: AtomicUsize::new(left),
+            known: Once::default(),
         }
     }
 
@@ -212,6 +218,20 @@ mod tests {
             check(&[(file.as_str(), ENDS)], None);
         }
         check(&[("/w/3rdparty/a/b/Later.php", ENDS)], None);
+    }
+
+    #[test]
+    fn a_directory_of_many_names_is_searched_once() {
+        let dir = tempfile::tempdir().expect("directory");
+        std::fs::create_dir(dir.path().join("app")).expect("made");
+        std::fs::write(dir.path().join("app/a.php"), ENDS).expect("written");
+        std::os::unix::fs::symlink("app", dir.path().join("other")).expect("a link");
+        let root = crate::files::Root::at(dir.path().to_str().expect("a path")).expect("a root");
+        let search = search(1);
+        for name in ["/app", "/other"] {
+            let found = search.of(&root, name);
+            assert_eq!(found, Some(("a.php".to_owned(), 3)), "{name}");
+        }
     }
 
     #[test]
