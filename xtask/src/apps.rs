@@ -50,8 +50,8 @@ pub(crate) struct Options {
     /// The program to test (default: built with cargo build --release -p kneepoint)
     #[arg(long, value_name = "PATH")]
     binary: Option<PathBuf>,
-    /// The results for programs too, renewed after each; with --faults, what the same program was already asked is taken
-    /// from it
+    /// The results for programs too, renewed after each; with --faults, those already in it for the same program are
+    /// reused
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }

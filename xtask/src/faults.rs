@@ -40,7 +40,7 @@ pub(crate) struct Options {
     /// The program to test (default: built with cargo build --release -p kneepoint)
     #[arg(long, value_name = "PATH")]
     binary: Option<PathBuf>,
-    /// Also write the results there, renewed after every fault; what the same program was already asked is taken from it
+    /// Also write the results there, renewed after every fault; results already in it for the same program are reused
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }

@@ -8,6 +8,7 @@ mod directive;
 mod fix;
 mod kept_in_redis;
 pub(crate) mod kept_open;
+pub(crate) mod log_page;
 mod logged;
 mod memory_share;
 

@@ -1,5 +1,6 @@
 //! The catalogue of what can be judged without load: one file a rule, and this one list.
 
+use crate::rule::log_page::LOG_PAGES;
 use crate::rule::{CheckFinding, CheckRule, Fix, Severity, counted};
 use crate::snapshot::{Service, SettingValue, Snapshot};
 use kneepoint_model::{SwitchKind, rule_page};
@@ -173,6 +174,9 @@ catalogue! {
     value_overridden,
 }
 
+/// Where what these rules find is told.
+const BY_CHECK: &str = "Found without load, by kneepoint check";
+
 /// What a rule is about, by its code or name in any case; `None` where there is none. Several rules may share a code.
 #[must_use]
 pub fn explain(code: &str) -> Option<String> {
@@ -181,21 +185,20 @@ pub fn explain(code: &str) -> Option<String> {
         .iter()
         .filter(|rule| is_named(rule.code) || is_named(rule.name));
     let found: Vec<&CheckRule> = found.copied().collect();
-    let Some((first, others)) = found.split_first() else {
-        return of_log(code);
+    let first = match found.as_slice() {
+        [] => return of_log(code),
+        [one] => {
+            let mut parts = vec![("What it is", one.what_it_is)];
+            parts.extend(rest(one));
+            return Some(rule_page(one.code, one.title, BY_CHECK, &parts));
+        }
+        [first, ..] => first,
     };
-    let also: Vec<String> = others
-        .iter()
-        .map(|rule| format!("Also: {}", rule.title))
-        .collect();
-    let mut parts = vec![("What it is", first.what_it_is)];
-    parts.extend(rest(first));
-    for (rule, heading) in others.iter().zip(&also) {
-        parts.push((heading, rule.what_it_is));
-        parts.extend(rest(rule));
-    }
-    let facts = "Found without load, by kneepoint check";
-    Some(rule_page(first.code, first.title, facts, &parts))
+    let facts = format!("{BY_CHECK}; {} rules have this code", found.len());
+    let texts: Vec<String> = found.iter().map(|rule| whole(rule)).collect();
+    let titles = found.iter().map(|rule| rule.title);
+    let parts: Vec<(&str, &str)> = titles.zip(texts.iter().map(String::as_str)).collect();
+    Some(rule_page(first.code, first.title, &facts, &parts))
 }
 
 /// Every code that a finding may have, with what it says: one for each rule, and those of the lines of logs.
@@ -209,19 +212,16 @@ fn of_log(code: &str) -> Option<String> {
     let rule = &logged_trouble::RULE;
     let mut known = logged_trouble::codes();
     let (code, said, remedy) = known.find(|(known, ..)| known.eq_ignore_ascii_case(code))?;
-    let title = format!("The log says: {said}");
+    let own = LOG_PAGES.iter().find(|page| page.code == code);
+    let own = own.map(|page| (page.what_it_is, page.how_it_shows));
+    let (what, shows) = own.unwrap_or((rule.what_it_is, rule.how_it_shows));
     let parts = [
-        ("What it is", rule.what_it_is),
-        ("How it shows", rule.how_it_shows),
+        ("What it is", what),
+        ("How it shows", shows),
         ("When it does not matter", rule.unless),
         ("What to do", remedy),
     ];
-    Some(rule_page(
-        code,
-        &title,
-        "Found without load, by kneepoint check",
-        &parts,
-    ))
+    Some(rule_page(code, said, BY_CHECK, &parts))
 }
 
 /// What stands below what a rule is about.
@@ -231,6 +231,12 @@ fn rest(rule: &CheckRule) -> [(&'static str, &'static str); 3] {
         ("When it does not matter", rule.unless),
         ("What to write", rule.what_to_write),
     ]
+}
+
+/// All of a rule as one text, for a page of several rules: each part says which rule it is of.
+fn whole(rule: &CheckRule) -> String {
+    let parts = rest(rule).map(|(heading, text)| format!("\n\n{heading}: {text}"));
+    format!("{}{}", rule.what_it_is, parts.concat())
 }
 
 /// `one of 5 workers`, `the only worker`.
@@ -349,9 +355,41 @@ mod tests {
         }
         let page = explain("fpm-24").expect("a line of a log");
         assert!(
-            page.contains("nobody listened") && page.contains("listen.owner"),
+            page.contains("# FPM-24: Nobody listened") && page.contains("listen.owner"),
             "{page}"
         );
+    }
+
+    #[test]
+    fn a_line_of_a_log_without_a_rule_has_a_page_of_its_own() {
+        let has_rule = |code: &str| CHECKS.iter().any(|rule| rule.code == code);
+        let alone: BTreeSet<&str> = logged_trouble::codes()
+            .map(|(code, ..)| code)
+            .filter(|code| !has_rule(code))
+            .collect();
+        let told: BTreeSet<&str> = LOG_PAGES.iter().map(|page| page.code).collect();
+        assert_eq!(alone, told);
+        for page in &LOG_PAGES {
+            let text = explain(page.code).expect(page.code);
+            assert!(text.contains(page.what_it_is) && text.contains(page.how_it_shows));
+        }
+        let corrupted = explain("RT-06").expect("a page");
+        assert!(
+            corrupted.starts_with("# RT-06: PHP found its memory corrupted\n"),
+            "{corrupted}"
+        );
+    }
+
+    #[test]
+    fn rules_of_one_code_each_say_all_of_theirs_below_their_title() {
+        let page = explain("PG-05").expect("a page");
+        let at = |text: &str| page.find(text).expect(text);
+        let (few, queue) = (&pgbouncer_few_clients::RULE, &pgbouncer_pool_queue::RULE);
+        let second = at(&format!("\n## {}\n", queue.title));
+        assert!(at(&format!("\n## {}\n", few.title)) < at(few.unless));
+        assert!(at(few.what_to_write) < second && second < at(queue.how_it_shows));
+        assert!(page.contains("2 rules have this code"), "{page}");
+        assert!(!page.contains("\n## How it shows"), "{page}");
     }
 
     #[test]

@@ -215,7 +215,7 @@ fn nobody_listening_is_refused() {
     assert_eq!(shown(&point), "refused 10 | ");
     // A machine that is busy may make the generator late. The refusals themselves are the server's failure.
     if let Validity::Invalid { because } = &point.validity {
-        let late = |why: &String| why.starts_with("the generator was late");
+        let late = |why: &String| why.starts_with("the load generator sent requests too late");
         assert!(because.iter().all(late), "{because:?}");
     }
 

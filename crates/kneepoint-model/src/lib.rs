@@ -51,7 +51,7 @@ pub use record::capacity::CapacityPlan;
 pub use record::contest::Contest;
 pub use record::finding::{Confidence, Effect, Evidenced, Finding, PairedMeasure, Remedy, Verdict};
 pub use record::gate::{GateResult, GateVerdict};
-pub use record::rule_page::rule_page;
+pub use record::rule_page::{rule_page, rule_title};
 pub use record::run::{CpuTime, JournalEntry, Run, Trial};
 pub use scenario::{
     AppKind, AppSetting, Budget, FilePatch, HostLimits, PeerKind, PeerSpec, Scenario, TierSpec,

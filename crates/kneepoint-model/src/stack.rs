@@ -79,7 +79,7 @@ impl FromStr for Layer {
             .into_iter()
             .find(|layer| layer.name() == text)
             .ok_or_else(|| {
-                format!("`{text}` is not a layer; use proxy, web, php, cache, db or app")
+                format!("`{text}` is not a tier; write proxy, web, php, cache, db or app")
             })
     }
 }
@@ -225,7 +225,7 @@ impl FromStr for SettingKey {
     fn from_str(text: &str) -> Result<Self, String> {
         let (layer, name) = text
             .split_once('.')
-            .ok_or_else(|| format!("`{text}` is not LAYER.NAME such as php.pm.max_children"))?;
+            .ok_or_else(|| format!("`{text}` is not TIER.NAME such as php.pm.max_children"))?;
         Ok(Self::new(layer.parse()?, name))
     }
 }

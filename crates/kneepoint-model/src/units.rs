@@ -279,19 +279,26 @@ pub fn format_share(share: f64) -> String {
     }
 }
 
+/// Half a relative width up to which both ends of an interval are the same percentage, to half a point \[ours\].
+const SAID_AS_ONE_SHARE: f64 = 0.1;
 /// Half a relative width from which on a percentage says nothing that a person could use \[ours\]: the lower end of such an
 /// interval is two fifths off, and the upper one two thirds.
 const SAID_AS_A_FACTOR: f64 = 0.5;
 
 /// How well a number is known whose interval has this relative half width, and whose ends lie as far from it by ratio:
-/// `+-7.1 %`, and `a factor of 2.4` from where a percentage says nothing.
+/// `+-7.1 %`, `-25 % to +33 %` where the two ends are not the same percentage, and `a factor of 2.4` from where a percentage
+/// says nothing.
 #[must_use]
 pub fn format_precision(half_width: f64) -> String {
-    if half_width < SAID_AS_A_FACTOR {
+    // (f - 1/f) / 2 is the half width.
+    let factor = half_width + half_width.hypot(1.0);
+    if half_width < SAID_AS_ONE_SHARE {
         format!("+-{}", format_share(half_width))
+    } else if half_width < SAID_AS_A_FACTOR {
+        let (below, above) = (1.0 - 1.0 / factor, factor - 1.0);
+        format!("-{} to +{}", format_share(below), format_share(above))
     } else {
-        // (f - 1/f) / 2 is the half width.
-        format!("a factor of {:.1}", half_width + half_width.hypot(1.0))
+        format!("a factor of {factor:.1}")
     }
 }
 
@@ -346,7 +353,8 @@ mod tests {
     #[test]
     fn what_is_hardly_known_is_known_to_a_factor() {
         assert_eq!(format_precision(0.071), "+-7.1 %");
-        assert_eq!(format_precision(0.49), "+-49 %");
+        assert_eq!(format_precision(0.29), "-25 % to +33 %");
+        assert_eq!(format_precision(0.49), "-38 % to +60 %");
         // 50.5 to 451 around 151.
         assert_eq!(format_precision(1.326), "a factor of 3.0");
     }

@@ -435,7 +435,8 @@ impl AbTest {
         };
         let void = match self.pairs.void() {
             0 => String::new(),
-            void => format!(", {void} pairs void"),
+            1 => ", 1 pair thrown away".to_owned(),
+            void => format!(", {void} pairs thrown away"),
         };
         let least = match self.verdict() {
             Verdict::Better | Verdict::Worse if self.pairs.tell_the_least() => {

@@ -77,7 +77,7 @@ pub fn describe_effect(effect: &Effect) -> String {
     let unseen = effect.visible().filter(|_| undecided);
     let unseen = unseen.map_or_else(String::new, |least| {
         let least = format_share(least);
-        format!(", smallest effect it could have seen {least}")
+        format!(", changes below {least} would hardly show")
     });
     format!(
         "{} {factor}, {} in {}{unseen}",
@@ -127,7 +127,7 @@ mod tests {
         };
         assert_eq!(
             described([0.9, 1.1, 1.34], 0.25),
-            "capacity x1.10 (0.90 to 1.34), inconclusive in 3 pairs, smallest effect it could have seen 25 %"
+            "capacity x1.10 (0.90 to 1.34), inconclusive in 3 pairs, changes below 25 % would hardly show"
         );
         assert_eq!(
             described([1e-8, 1.1, 4.8e8], 4.8e8),

@@ -164,9 +164,9 @@ impl GatePairs {
         }
     }
 
-    /// `14 pairs of 3 s steps with 32 closed-loop workers; 209/s before and 190/s now on average; a pair scatters by 2.1 %
-    /// (throughput at saturation, 5 pairs); the smallest visible loss is 2.9 %, of which up to 1.3 % may come
-    /// from the order of starting`.
+    /// `14 pairs of 3 s steps with 32 closed-loop workers; 209/s before and 190/s now on average; pairs vary by 2.1 %
+    /// (throughput at saturation, 5 pairs); losses below 2.9 % would hardly show, and up to 1.3 % may come from the order of
+    /// starting`.
     fn conditions(&self) -> String {
         let mut text = format!(
             "{} pairs of {} s steps with {} closed-loop workers",
@@ -175,7 +175,7 @@ impl GatePairs {
             self.options.workers,
         );
         if self.pairs.void() > 0 {
-            text.push_str(&format!(", {} more void", self.pairs.void()));
+            text.push_str(&format!(", {} more thrown away", self.pairs.void()));
         }
         let mean = |side: Side| {
             let (sum, steps) = self.served[side as usize];
@@ -191,7 +191,7 @@ impl GatePairs {
         for measure in self.pairs.measures(ALONE) {
             if let Some(sd) = measure.pair_sd {
                 text.push_str(&format!(
-                    "; a pair scatters by {} ({}, {} pairs)",
+                    "; pairs vary by {} ({}, {} pairs)",
                     format_share(sd),
                     measure.quantity,
                     measure.pairs
@@ -203,7 +203,7 @@ impl GatePairs {
             let visible = -(-known.smallest_visible()).exp_m1();
             let visible = visible + (1.0 - visible) * STOOD_UP_FIRST;
             text.push_str(&format!(
-                "; the smallest visible loss is {}, of which up to {} may come from the order of starting",
+                "; losses below {} would hardly show, and up to {} may come from the order of starting",
                 format_share(visible),
                 format_share(STOOD_UP_FIRST)
             ));
@@ -355,7 +355,7 @@ mod tests {
     #[test]
     fn what_was_measured_is_in_the_conditions() {
         let ended = run(&mut Sides::new(0.6, 0.0, 3), 3);
-        expect_test::expect!["3 pairs of 3 s steps with 32 closed-loop workers; 407/s before and 163/s now on average; a pair scatters by 8.5 % (throughput at saturation, 3 pairs); the smallest visible loss is 37 %, of which up to 1.3 % may come from the order of starting"]
+        expect_test::expect!["3 pairs of 3 s steps with 32 closed-loop workers; 407/s before and 163/s now on average; pairs vary by 8.5 % (throughput at saturation, 3 pairs); losses below 37 % would hardly show, and up to 1.3 % may come from the order of starting"]
             .assert_eq(&ended.claim().conditions);
     }
 

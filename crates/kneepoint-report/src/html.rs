@@ -100,6 +100,13 @@ pub(crate) fn notes(title: &str, sentences: &[String]) -> Markup {
     }
 }
 
+/// A name that breaks behind its dots where it must: a word of it that is torn apart cannot be read.
+pub(crate) fn broken_at_dots(name: &str) -> Markup {
+    html! {
+        @for part in name.split_inclusive('.') { (part) @if part.ends_with('.') { wbr; } }
+    }
+}
+
 /// Bytes as a data URL carries them (RFC 3986: unreserved ones as they are).
 pub(crate) fn percent_encoded(text: &str) -> String {
     let mut out = String::with_capacity(text.len() * 3 / 2);
@@ -118,7 +125,15 @@ pub(crate) fn percent_encoded(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::percent_encoded;
+    use super::{broken_at_dots, percent_encoded};
+
+    #[test]
+    fn a_setting_breaks_behind_its_dots_and_stays_text() {
+        assert_eq!(
+            broken_at_dots("web.upstream.keepalive = <32>").into_string(),
+            "web.<wbr>upstream.<wbr>keepalive = &lt;32&gt;"
+        );
+    }
 
     #[test]
     fn a_data_url_has_no_character_of_its_own() {

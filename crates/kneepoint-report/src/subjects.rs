@@ -32,6 +32,53 @@ fn arm_name<'a>(run: &Run, arm: &'a str) -> &'a str {
         "base" if !is_compared(run) => "as it is",
         "base" => "before",
         "best" => "after",
-        other => other,
+        other => while_tuning(run, other).unwrap_or(other),
+    }
+}
+
+/// What a configuration is called that tuning gave a number: `v1` is what the run began with, and each other one had the
+/// changes that were kept until then. `None` where nothing was tuned: people name configurations as they like.
+fn while_tuning(run: &Run, arm: &str) -> Option<&'static str> {
+    let number: u32 = arm.strip_prefix('v')?.parse().ok()?;
+    let name = match number {
+        1 => "before (seen again)",
+        _ => "after (while tuning)",
+    };
+    (!run.decisions.is_empty()).then_some(name)
+}
+
+/// What `after (while tuning)` means, where one of the configurations is called so.
+fn tuning_note(run: &Run, arms: &[&str]) -> Option<&'static str> {
+    let is_so = |arm: &&str| while_tuning(run, arm).is_some_and(|name| name.starts_with("after"));
+    arms.iter()
+        .any(is_so)
+        .then_some("“After (while tuning)” had the changes that were kept until it was measured.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kneepoint_model::Effect;
+    use kneepoint_model::run::Decision;
+
+    #[test]
+    fn a_number_that_tuning_gave_is_no_name_for_people() {
+        let mut run = Run::default();
+        // Of a comparison of what somebody named so.
+        assert_eq!(arm_name(&run, "v3"), "v3");
+        run.decisions = vec![Decision {
+            code: "OPC-01".to_owned(),
+            layer: None,
+            settings: Vec::new(),
+            effect: Effect::default(),
+            kept: true,
+            leave_one_out: None,
+            reason: String::new(),
+        }];
+        assert_eq!(arm_name(&run, "v3"), "after (while tuning)");
+        assert_eq!(arm_name(&run, "v1"), "before (seen again)");
+        assert_eq!(arm_name(&run, "vanilla"), "vanilla");
+        assert!(tuning_note(&run, &["base", "v3"]).is_some());
+        assert!(tuning_note(&run, &["v1", "best"]).is_none());
     }
 }

@@ -75,7 +75,7 @@ pub(crate) fn offered(load: &LoadPoint) -> String {
 }
 
 /// Ends of an interval over its middle from which on the middle alone is no answer \[ours\].
-const WIDE: f64 = 1.5;
+pub(crate) const WIDE: f64 = 1.5;
 
 /// Whether R* is known so badly that it is told as a range.
 pub(crate) fn is_wide(limit: &LimitResult) -> bool {
@@ -83,23 +83,12 @@ pub(crate) fn is_wide(limit: &LimitResult) -> bool {
     rate.high > WIDE * rate.estimate || rate.estimate > WIDE * rate.low
 }
 
-/// The interval of R* as it is told: where it is wide, no higher than what came back at all, since no more than that can
-/// come back in time.
-pub(crate) fn told_interval(limit: &LimitResult) -> Interval {
-    let mut told = limit.rate_hz;
-    if is_wide(limit) && limit.saturation_hz >= told.estimate {
-        told.high = told.high.min(limit.saturation_hz);
-    }
-    told
-}
-
 /// `R* is 38.5/s (37.2 to 39.8)`; where it is not known that well, that it is not, and what would tell.
 pub(crate) fn limit_is(limit: &LimitResult) -> String {
     if !is_wide(limit) {
         return format!("R* is {}", of_limit(limit));
     }
-    let told = told_interval(limit);
-    let unit = limit.unit();
+    let (told, unit) = (limit.rate_hz, limit.unit());
     format!(
         "R* lies somewhere between {} and {}, best guess {}; a longer --budget narrows that",
         rate_in(unit, told.low),
@@ -166,7 +155,7 @@ fn written_setting(setting: &Setting) -> String {
 /// R* with its interval: `38.5/s (37.2 to 39.8)`; of visits `26.3 visits/s (25.0 to 27.5), that is 131 requests/s, about 40
 /// users online`.
 pub(crate) fn of_limit(limit: &LimitResult) -> String {
-    let own = interval_in(limit.unit(), &told_interval(limit));
+    let own = interval_in(limit.unit(), &limit.rate_hz);
     match limit.besides_visits() {
         Some(besides) => format!("{own}, that is {besides}"),
         None => own,
@@ -191,19 +180,6 @@ pub(crate) fn range_in(unit: RateUnit, interval: &Interval) -> String {
         "{low}{NO_BREAK}to{NO_BREAK}{}",
         rate_in(unit, interval.high)
     )
-}
-
-/// What a closed loop reached. It opens the search: where R* is above it, the stack had not yet come up to what it serves, as a
-/// pool that still grows.
-pub(crate) fn saturation(limit: &LimitResult) -> String {
-    let reached = rate_in(limit.unit(), limit.saturation_hz);
-    if limit.saturation_hz < limit.rate_hz.estimate {
-        format!(
-            "a closed loop reached {reached} when the search began, before the stack was at full speed"
-        )
-    } else {
-        format!("at most {reached} come back at all, however slowly (a closed loop)")
-    }
 }
 
 /// A round rate on an axis: `0`, `2.5`, `50`, `12 000`.
@@ -268,7 +244,7 @@ pub(crate) fn ratio_range(interval: &Interval) -> Option<String> {
     interval.ratio_range(ratio)
 }
 
-/// `8 pairs, 32 closed-loop workers, 5 s steps; an effect below 3.1 % would not show`: how many trials an effect rests on, over how long, and how
+/// `8 pairs, 32 closed-loop workers, 5 s steps; changes below 3.1 % would hardly show`: how many trials an effect rests on, over how long, and how
 /// small an effect the noise would have let through.
 pub(crate) fn effect_basis(effect: &Effect) -> String {
     let separator = if effect.conditions.is_empty() {
@@ -286,26 +262,26 @@ pub(crate) fn pairs(effect: &Effect) -> String {
 
 /// [`effect_basis`] without the pairs.
 pub(crate) fn effect_conditions(effect: &Effect) -> String {
-    let visible = visible(effect).map_or_else(String::new, |least| {
-        format!("; an effect below {least} would not show")
-    });
-    format!("{}{visible}{}", effect.conditions, by_measure(effect))
+    let unseen = unseen(effect);
+    format!("{}{unseen}{}", effect.conditions, by_measure(effect))
 }
 
-/// From which effect on a comparison could have seen one; nothing where there are too few pairs to say.
-pub(crate) fn visible(effect: &Effect) -> Option<String> {
-    effect.visible().map(share)
+/// `; changes below 3.1 % would hardly show`; nothing where there are too few pairs to say.
+pub(crate) fn unseen(effect: &Effect) -> String {
+    effect.visible().map_or_else(String::new, |least| {
+        format!("; changes below {} would hardly show", share(least))
+    })
 }
 
-/// `; CPU time a request, both at once x1.05, a pair scatters by 1.6 % (8 pairs); ...`: what each measure says, where there
+/// `; by CPU time a request, both at once: x1.05, pairs vary by 1.6 % (8 pairs); ...`: what each measure says, where there
 /// were several; and that the CPU does not bind, where it does not.
 pub(crate) fn by_measure(effect: &Effect) -> String {
     let told = effect.measures.iter().map(|measure| {
-        let scatter = measure.pair_sd.map_or_else(String::new, |sd| {
-            format!(", a pair scatters by {}", share(sd))
-        });
+        let scatter = measure
+            .pair_sd
+            .map_or_else(String::new, |sd| format!(", pairs vary by {}", share(sd)));
         format!(
-            "; {} x{}{scatter} ({})",
+            "; by {}: x{}{scatter} ({})",
             measure.quantity,
             ratio(measure.ratio),
             counted(u64::from(measure.pairs), "pair", "pairs")
@@ -334,8 +310,8 @@ pub(crate) fn kept_gain(kept: &Interval) -> String {
     )
 }
 
-/// `18 steps in 3 min 24 s of load, known to +-3.1 %`: how many steps an R* rests on, over how long, and how wide that
-/// leaves its interval. Where others took a noticeable share of the machine, that too.
+/// `18 steps in 3 min 24 s of load`: how many steps an R* rests on, and over how long. Its interval stands beside it. Where
+/// others took a noticeable share of the machine, that too.
 pub(crate) fn limit_basis(basis: &LimitBasis) -> String {
     /// Steal that is worth a word.
     const NOTICEABLE: f64 = 0.02;
@@ -353,9 +329,8 @@ pub(crate) fn limit_basis(basis: &LimitBasis) -> String {
         _ => String::new(),
     };
     format!(
-        "{steps} in {} of load, known to {}{stolen}{others}",
-        duration(basis.load_s),
-        tied(&units::format_precision(basis.half_width))
+        "{steps} in {} of load{stolen}{others}",
+        duration(basis.load_s)
     )
 }
 
@@ -487,30 +462,20 @@ mod tests {
                 estimate: 26.3,
                 high: 27.5,
             },
-            saturation_hz: 30.0,
             ..LimitResult::default()
         };
         check(of_limit(&limit), "26.3/s (25.0 to 27.5)");
-        check(
-            saturation(&limit),
-            "at most 30.0/s come back at all, however slowly (a closed loop)",
-        );
         (limit.requests_a_visit, limit.visit_s) = (Some(5.0), Some(13.0));
         check(
             of_limit(&limit),
             "26.3 visits/s (25.0 to 27.5), that is 132 requests/s, about 342 users online",
-        );
-        limit.saturation_hz = 22.0;
-        check(
-            saturation(&limit),
-            "a closed loop reached 22.0 visits/s when the search began, before the stack was at full speed",
         );
         check(requests_in(RateUnit::Visits, 131.5), "132 requests/s");
         check(requests_in(RateUnit::Requests, 131.5), "132/s");
     }
 
     #[test]
-    fn a_limit_that_is_hardly_known_is_told_as_a_range_below_what_came_back() {
+    fn a_limit_that_is_hardly_known_is_told_as_the_range_that_the_search_found() {
         let mut limit = LimitResult {
             rate_hz: Interval {
                 low: 50.5,
@@ -522,11 +487,10 @@ mod tests {
         };
         check(
             limit_is(&limit),
-            "R* lies somewhere between 50.5/s and 204/s, best guess 151/s; a longer --budget narrows that",
+            "R* lies somewhere between 50.5/s and 451/s, best guess 151/s; a longer --budget narrows that",
         );
-        // A closed loop that did not reach R* says nothing of its upper end.
-        limit.saturation_hz = 100.0;
-        assert_eq!(told_interval(&limit).high, 451.0);
+        // One short closed loop is no bound: later steps of a run may serve more than it did.
+        check(of_limit(&limit), "151/s (50.5 to 451)");
         (limit.rate_hz.low, limit.rate_hz.high) = (140.0, 160.0);
         check(limit_is(&limit), "R* is 151/s (140 to 160)");
     }

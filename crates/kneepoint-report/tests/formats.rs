@@ -3,7 +3,7 @@
 use crate::support;
 use crate::support::{INJECTION, SECRET};
 use expect_test::expect_file;
-use kneepoint_model::{Confidence, Interval, Run, Verdict};
+use kneepoint_model::{Confidence, Effect, Interval, Run, Verdict};
 use kneepoint_report::{
     FORMATS, Format, LoadFormat, Options, RunOutcome, Styles, redact, render, render_load,
     summarise,
@@ -285,13 +285,141 @@ fn a_run_with_undecided_remedies_says_so_beside_its_result() {
 }
 
 #[test]
+fn a_change_that_was_not_tried_is_called_so_everywhere() {
+    let mut run = support::tuned();
+    let decision = &mut run.decisions[2];
+    decision.reason = "with 95 s left there was no time".into();
+    decision.effect = Effect {
+        change: decision.effect.change.clone(),
+        quantity: "capacity".into(),
+        ..Effect::default()
+    };
+    let told = "Not tried, because there was no time left: NGX-04.";
+    assert!(summarise(&run).verdict.ends_with(told));
+    assert_eq!(summarise(&run).undecided, ["NGX-04"], "for the exit code");
+    for format in ["terminal", "html", "markdown"] {
+        let text = words(&run, format);
+        assert!(text.contains(told), "{format}");
+        assert!(!text.contains("Undecided, because"), "{format}");
+        assert!(!text.contains("0 pairs"), "{format}: {text}");
+    }
+    assert!(words(&run, "terminal").contains("NGX-04 not tried web.upstream.keepalive"));
+    assert!(words(&run, "markdown").contains("| not tried | NGX-04 |"));
+    assert!(words(&run, "html").contains("· remedy not tried"));
+    // The same of what is only noted makes no run undecided, and is told as well.
+    let mut noted = run.clone();
+    noted.findings[2].confidence = Confidence::Noted;
+    let summary = summarise(&noted);
+    let told = "Undecided or not tried, and not suspected to limit: NGX-04.";
+    assert!(summary.verdict.ends_with(told), "{}", summary.verdict);
+    assert!(summary.undecided.is_empty());
+}
+
+#[test]
+fn a_kept_change_that_may_be_chance_is_marked_wherever_it_is_listed() {
+    let mut run = support::tuned();
+    let marked = |run: &Run, format: &str| {
+        let text = words(run, format);
+        text.matches("not certain: see Doubts").count()
+    };
+    for format in ["terminal", "html", "markdown"] {
+        assert_eq!(marked(&run, format), 0, "{format}");
+    }
+    run.decisions[1].effect.e_value = 25.0;
+    // At the top of the page, too.
+    for (format, times) in [("terminal", 1), ("html", 2), ("markdown", 1)] {
+        assert_eq!(marked(&run, format), times, "{format}");
+        let text = words(&run, format);
+        assert!(text.contains("That is likely, not certain"), "{format}");
+    }
+}
+
+#[test]
+fn a_limit_that_is_hardly_known_has_one_interval_and_what_was_confirmed_everywhere() {
+    let mut run = support::tuned();
+    run.limits[1].rate_hz = Interval {
+        low: 111.0,
+        estimate: 205.0,
+        high: 380.0,
+    };
+    run.limits[1].soak_hz = 75.8;
+    let check = |format: &str, expected: &[&str]| {
+        let text = words(&run, format).replace("R\\*", "R*");
+        for part in expected {
+            assert!(text.contains(part), "{format}: {part} in {text}");
+        }
+    };
+    let confirmed = "failed in 1 min 00 s at 75.8/s, p95 172 ms (the new R* is at least that; 205/s was not confirmed)";
+    let closed = "with 10 virtual users that never pause, the stack served 134/s in one step of 6.0 s, less than R*";
+    check("terminal", &["to 205/s (111 to 380)", confirmed, closed]);
+    check(
+        "markdown",
+        &["to 205/s (111 to 380)", "111 to 380/s", confirmed],
+    );
+    check(
+        "html",
+        &[
+            "now sustains about 205 requests per second (111 to 380), about 5.32 times",
+            "to 205/s (111 to 380)",
+            "205/s was not confirmed, a lower rate was: 0 of 6846 failed",
+            "R* after 205/s (111 to 380)",
+        ],
+    );
+}
+
+#[test]
+fn what_limits_after_the_changes_is_told_or_that_it_is_not_known() {
+    let check = |run: &Run, expected: &str| {
+        for (format, label) in [
+            ("terminal", "Limit now"),
+            ("markdown", "Limited now by:"),
+            ("html", "<dt>Limited now by</dt><dd>"),
+        ] {
+            let text = words(run, format);
+            let (_, rest) = text.split_once(label).unwrap_or_else(|| panic!("{text}"));
+            assert!(rest.trim_start().starts_with(expected), "{format}: {rest}");
+        }
+    };
+    let mut run = support::tuned();
+    check(&run, "not known");
+    let mut found = run.findings[0].clone();
+    (found.code, found.arm) = ("APP-01".into(), "best".into());
+    (found.confidence, found.effects) = (Confidence::Suspected, Vec::new());
+    run.findings.push(found);
+    check(&run, "APP-01 OPcache is off (suspected)");
+}
+
+#[test]
+fn a_look_near_r_star_at_which_the_slo_did_not_hold_is_told_as_an_overload() {
+    let said = "At 112/s the SLO did not hold: 50 % of the requests failed or were late.";
+    let mut run = support::tuned();
+    let told = |run: &Run, format: &str| words(run, format).contains(said);
+    for format in ["terminal", "markdown", "html"] {
+        assert!(!told(&run, format), "{format}");
+    }
+    let seen = run.observations.last().map(|seen| seen.trial);
+    let mut trials = run.trials.iter_mut();
+    let trial = trials.find(|trial| Some(trial.id) == seen);
+    let load = &mut trial.expect("its step").load;
+    load.good = load.arrivals / 2;
+    for format in ["terminal", "markdown", "html"] {
+        assert!(told(&run, format), "{format}");
+    }
+    let now = summarise(&run).bound_now.unwrap_or_default();
+    assert!(
+        now.ends_with("at 112/s, where the SLO did not hold"),
+        "{now}"
+    );
+}
+
+#[test]
 fn what_was_read_from_the_stack_is_recommended_though_its_comparison_did_not_end() {
     let mut run = support::tuned();
     run.findings[0].confidence = Confidence::Suspected;
     let decision = &mut run.decisions[0];
     (decision.kept, decision.leave_one_out) = (false, None);
     decision.effect.verdict = Verdict::Inconclusive;
-    let heading = "Recommended, though its gain could not be measured";
+    let heading = "Recommended all the same, because what is wrong was read from the stack itself";
     for format in ["terminal", "html", "markdown"] {
         let text = words(&run, format);
         let (_, rest) = text.split_once(heading).unwrap_or_else(|| panic!("{text}"));
@@ -329,7 +457,7 @@ fn an_effect_has_no_number_that_its_pairs_do_not_tell() {
             let is_inf = |word: &str| matches!(word, "inf" | "unbounded");
             let mut single = text.split(|c: char| !c.is_alphanumeric());
             assert!(!single.any(is_inf), "{}: {text}", format.name);
-            for no in ["visible from", "smallest visible", "would not show"] {
+            for no in ["visible from", "smallest visible", "would hardly show"] {
                 assert!(!text.contains(no), "{}: {no}", format.name);
             }
             let is_for_people = ["terminal", "html", "markdown"].contains(&format.name);

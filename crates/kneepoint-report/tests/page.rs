@@ -102,6 +102,31 @@ fn flame_graphs_are_told_from_those_of_another_run() {
     assert!(page.contains("% in last-week"), "in the tooltips too");
 }
 
+/// Field report S4's picture: what the kernel did for the proxy before it kept connections, and what it does since.
+#[test]
+fn the_kernels_work_for_a_tier_is_drawn_and_told_from_before() {
+    let page = Format::named("html").expect("listed");
+    let page = render(&support::kept_connections(), page, &Options::default());
+    let graph = |from: &str| {
+        let end = from.find("</details>").expect("the end of its details");
+        from[..end].to_owned()
+    };
+    let graphs = page.split("What the kernel does for proxy").skip(1);
+    let [before, after] = &graphs.map(graph).collect::<Vec<_>>()[..] else {
+        panic!("a graph before and one after");
+    };
+    let search = "__inet_hash_connect\n80 % of the time<";
+    assert!(before.contains(search), "{before}");
+    assert!(!before.contains("Orange"), "it is the first: {before}");
+    for part in [
+        "Orange is a larger share than before",
+        "__inet_hash_connect\n2.0 % of the time, 80 % before<",
+        "class=\"fell\"",
+    ] {
+        assert!(after.contains(part), "{part}: {after}");
+    }
+}
+
 #[test]
 fn the_slowest_requests_are_shown_where_they_were_met() {
     let options = Options::default();
@@ -121,7 +146,7 @@ fn the_slowest_requests_are_shown_where_they_were_met() {
 
 #[test]
 fn the_page_is_well_formed() {
-    let void = ["!DOCTYPE", "meta", "br", "input"];
+    let void = ["!DOCTYPE", "meta", "br", "wbr", "input"];
     for (name, page) in pages() {
         let mut open = Vec::new();
         for (tag, _, closes) in tags(&page).into_iter().filter(|tag| !void.contains(&tag.0)) {
@@ -228,6 +253,49 @@ fn the_page_tells_all_of_the_run() {
     ] {
         assert!(page.contains(words), "the page does not say {words}");
     }
+}
+
+/// One section of a page.
+fn section<'a>(page: &'a str, id: &str) -> &'a str {
+    let from = page.find(&format!("<section id=\"{id}\"")).expect("it");
+    let whole = &page[from..];
+    &whole[..whole.find("</section>").expect("its end")]
+}
+
+#[test]
+fn the_curves_say_what_the_slo_allows_and_go_no_further_than_the_answers() {
+    let page = page(&support::limit_only()).replace('\u{a0}', " ");
+    let curves = section(&page, "curves");
+    for words in [
+        ">p95: 5.0 %<",
+        "p95 &lt;= 200 ms allows 5.0 % of them",
+        "or lower where more than 0.1 % fail",
+    ] {
+        assert!(curves.contains(words), "{words}: {curves}");
+    }
+    // Of some three hundred answers none says what p99.9 is.
+    assert!(curves.contains(">p99<") && !curves.contains(">p99.9<"));
+}
+
+#[test]
+fn a_configuration_that_tuning_numbered_is_told_as_before_or_after() {
+    let mut run = support::tuned();
+    for account in &mut run.accounts {
+        if account.arm == "best" {
+            account.arm = "v3".into();
+        }
+    }
+    let page = page(&run);
+    let account = section(&page, "account");
+    assert!(account.contains("Where the CPU goes, after (while tuning)"));
+    assert!(account.contains("had the changes that were kept until it was measured"));
+    assert!(!account.contains("v3"));
+}
+
+#[test]
+fn numbers_of_a_tier_can_break_so_that_two_columns_fit_their_box() {
+    let page = page(&support::tuned());
+    assert!(section(&page, "stack").contains(" of\u{a0}511<"));
 }
 
 #[test]

@@ -86,7 +86,7 @@ fn the_terminal_says_visits_requests_and_users() {
         Some(5.0),
         &[
             "R* is 26.3 visits/s (25.0 to 27.5), that is 132 requests/s, about 342 users online.",
-            "at most 30.0 visits/s come back at all",
+            "the stack served 30.0 visits/s in one short step",
             "0 of 1250 requests failed at 25.0 visits/s",
         ],
     );
@@ -144,7 +144,7 @@ fn a_closed_loop_below_r_star_is_told_as_what_it_is() {
     let text = render(&run, format, &Options::default());
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
-        words.contains("a closed loop reached 22.0 visits/s when the search began"),
+        words.contains("the stack served 22.0 visits/s in one short step, less than R*"),
         "{words}"
     );
 }

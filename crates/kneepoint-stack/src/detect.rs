@@ -70,6 +70,18 @@ const SIGNATURES: &[Signature] = &[
     },
     Signature {
         kind: AppKind::Symfony,
+        name: "Shopware",
+        marks: &[
+            &["bin/console"],
+            &[
+                "vendor/shopware/core/composer.json",
+                "vendor/shopware/platform/composer.json",
+            ],
+        ],
+        fronts: &["public/index.php"],
+    },
+    Signature {
+        kind: AppKind::Symfony,
         name: "Symfony",
         marks: &[&["bin/console"]],
         fronts: &["public/index.php", "web/app.php"],
@@ -160,6 +172,11 @@ const SIGNATURES: &[Signature] = &[
     plain(
         "phpBB",
         &[&["viewtopic.php"], &["common.php"]],
+        &["index.php"],
+    ),
+    plain(
+        "MyBB",
+        &[&["inc/class_core.php"], &["showthread.php"]],
         &["index.php"],
     ),
     plain(
@@ -446,6 +463,10 @@ mod tests {
             ),
             ("phpBB", &["viewtopic.php", "common.php", "index.php"]),
             (
+                "MyBB",
+                &["inc/class_core.php", "showthread.php", "index.php"],
+            ),
+            (
                 "Piwigo",
                 &["include/constants.php", "picture.php", "index.php"],
             ),
@@ -458,6 +479,14 @@ mod tests {
             let found = found.map(|found| (found.kind, found.name));
             assert_eq!(found, Some((AppKind::Plain, name)), "{files:?}");
         }
+        let shopware = [
+            "bin/console",
+            "public/index.php",
+            "vendor/shopware/core/composer.json",
+        ];
+        let found = detect(|path| shopware.iter().any(|file| Path::new(file) == path));
+        let found = found.map(|found| (found.kind, found.name));
+        assert_eq!(found, Some((AppKind::Symfony, "Shopware")));
     }
 
     #[track_caller]

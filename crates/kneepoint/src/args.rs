@@ -12,7 +12,7 @@ mod profile;
 mod replay;
 mod watch;
 
-use clap::{Args as ClapArgs, Parser, Subcommand};
+use clap::{Arg, Args as ClapArgs, Parser, Subcommand};
 use std::path::PathBuf;
 
 pub use agent::{AgentArgs, AgentCount, BrokerArgs, FleetArgs};
@@ -25,15 +25,19 @@ pub use profile::ProfileArgs;
 pub use replay::ReplayArgs;
 pub use watch::WatchArgs;
 
+/// The heading of where results go, in the help of every command that has results.
+const OUTPUT: &str = "Output";
+
 /// What stands below the help of the program.
 const FIRST_STEPS: &str = "\
 First steps:
   kneepoint check            a site that runs already: what is wrong with its settings
   kneepoint init DIR         your own site: writes DIR/kneepoint.toml, which limit, diagnose and tune read
   kneepoint tune             the whole job on it; kneepoint demo shows it on an application of ours
-R* is the highest rate of requests at which the SLO holds, the limit of errors and response time in kneepoint.toml.";
+The SLO is your promise: how long requests may take and how many may fail. It stands in kneepoint.toml.
+R* is the highest number of requests a second at which the SLO holds.";
 
-/// Finds how much load a PHP stack can take, what breaks first, fixes it and proves the gain.
+/// Measures how much load a PHP site can take, names what breaks first, and tries the fix on a copy.
 #[derive(Debug, Parser)]
 #[command(name = "kneepoint", version, about, after_help = FIRST_STEPS, max_term_width = 100)]
 pub struct Args {
@@ -46,7 +50,7 @@ pub struct Args {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run the main job on the bundled Laravel application, configured as badly as two real sites were
-    #[command(after_help = TUNE_AFTER_HELP)]
+    #[command(after_help = TUNE_AFTER_HELP, mut_arg("budget", |arg| usual(arg, DEMO_TIME)))]
     Demo(DemoArgs),
     /// Say what is wrong with the stack that already runs, in seconds, without a request, a write or a signal
     #[command(after_help = check::AFTER_HELP)]
@@ -57,18 +61,19 @@ pub enum Command {
     /// Write a scenario file for the application in a directory
     Init(InitArgs),
     /// Find the highest rate at which the SLO holds; with --ci, fail a pipeline that lost capacity
-    #[command(after_help = limit::AFTER_HELP)]
+    #[command(after_help = limit::AFTER_HELP, mut_arg("budget", |arg| usual(arg, limit::USUAL_TIME)))]
     Limit(Box<LimitArgs>),
-    /// Name the layer and the cause that bind at the limit, and confirm them
+    /// Name the tier and the cause that bind at the limit, and confirm them
+    #[command(after_help = DIAGNOSE_AFTER_HELP, mut_arg("budget", |arg| usual(arg, DIAGNOSE_TIME)))]
     Diagnose(DiagnoseArgs),
     /// Limit, diagnose, fix, prove, report: the whole job
-    #[command(after_help = TUNE_AFTER_HELP)]
+    #[command(after_help = TUNE_AFTER_HELP, mut_arg("budget", |arg| usual(arg, TUNE_TIME)))]
     Tune(TuneArgs),
     /// Compare PHP runtimes, scenarios or settings on one bench, in turns
     #[command(after_help = compare::AFTER_HELP)]
     Compare(CompareArgs),
     /// Predict R* from low load, and how many hosts a rate or a number of users needs
-    #[command(after_help = plan::AFTER_HELP)]
+    #[command(after_help = plan::AFTER_HELP, mut_arg("budget", |arg| usual(arg, plan::USUAL_TIME)))]
     Plan(PlanArgs),
     /// Replay field reports: what they tell beside what is measured here
     #[command(after_help = replay::AFTER_HELP)]
@@ -119,22 +124,22 @@ pub enum LabCommand {
 #[derive(Debug, Clone, ClapArgs)]
 pub struct OutputArgs {
     /// Directory for run files and reports
-    #[arg(long, value_name = "DIR", default_value = "kneepoint-runs")]
+    #[arg(long, value_name = "DIR", default_value = "kneepoint-runs", help_heading = OUTPUT)]
     pub runs: PathBuf,
     /// Write the run as JSON to this file (- for standard output)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     pub json: Option<PathBuf>,
     /// Write the run as Markdown to this file, for a comment on a pull request (- for standard output)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     pub markdown: Option<PathBuf>,
     /// Write the run as JUnit XML to this file, for the test view of a pipeline (- for standard output)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     pub junit: Option<PathBuf>,
     /// Write the HTML report to this file instead of the directory of runs (- for standard output)
-    #[arg(long, value_name = "FILE", conflicts_with = "no_report")]
+    #[arg(long, value_name = "FILE", conflicts_with = "no_report", help_heading = OUTPUT)]
     pub html: Option<PathBuf>,
     /// Write no HTML report
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     pub no_report: bool,
 }
 
@@ -171,16 +176,15 @@ pub struct RunArgs {
     /// The scenario file
     #[arg(default_value = "kneepoint.toml")]
     pub scenario: PathBuf,
-    /// Lay another TOML file over the scenario: tables merge, arrays replace, `cache = false` leaves a table out, and
-    /// [["+request"]] adds to an array; may be repeated
+    /// Lay another TOML file over the scenario: tables merge and arrays replace. [["+request"]] adds requests instead;
+    /// `cache = false` below [stack] removes the cache tier. May be repeated
     #[arg(long, value_name = "FILE")]
     pub overlay: Vec<PathBuf>,
-    /// Change one setting of the scenario: --set php.pm.max_children=20; may be repeated. A name that there is not is
-    /// answered with those that there are
-    #[arg(long, value_name = "LAYER.NAME=VALUE")]
+    /// Change one setting of a tier, or of the application (app): --set php.pm.max_children=20; may be repeated. An unknown
+    /// name prints the known ones
+    #[arg(long, value_name = "TIER.NAME=VALUE")]
     pub set: Vec<String>,
-    /// Time the whole command may take, such as 5m; without it, tune takes the budget below [tune] in the scenario or 20m,
-    /// and the others end when they have an answer
+    /// Time it may take; each command says at its own what holds without it
     #[arg(long, value_name = "TIME")]
     pub budget: Option<String>,
     /// Where the stack stands, and who loads it.
@@ -190,6 +194,23 @@ pub struct RunArgs {
     #[command(flatten)]
     pub output: OutputArgs,
 }
+
+/// How long a command takes without `--budget`: each says it at its own.
+const DEMO_TIME: &str = "9m30s";
+const TUNE_TIME: &str = "tune.budget in the scenario, or 20m";
+const DIAGNOSE_TIME: &str = "until it has its answer, some minutes";
+
+/// `--budget` in the help of a command, with what holds without it.
+fn usual(budget: Arg, without: &str) -> Arg {
+    budget.help(format!("Time it may take, such as 5m [default: {without}]"))
+}
+
+/// What stands below the help of `diagnose`.
+const DIAGNOSE_AFTER_HELP: &str = "\
+Exit codes:
+  0    it ended; what was found is in the output
+  2    an error: an invalid scenario, a stack that does not answer
+  130  ended by Ctrl-C; what was measured until then is kept";
 
 /// What stands below the help of `tune` and `demo`.
 const TUNE_AFTER_HELP: &str = "\
@@ -227,7 +248,7 @@ pub struct DemoArgs {
     /// Directory with the bundled applications (found by itself in a source tree)
     #[arg(long, value_name = "DIR")]
     pub apps: Option<PathBuf>,
-    /// Time the whole job may take, such as 9m
+    /// Time it may take; each command says at its own what holds without it
     #[arg(long, value_name = "TIME")]
     pub budget: Option<String>,
     /// Where results go.
@@ -306,16 +327,69 @@ mod tests {
     use super::*;
     use clap::CommandFactory as _;
 
+    /// That the help of a command says something, wherever its lines break.
+    #[track_caller]
+    fn help_says(name: &str, told: &str) {
+        let mut program = Args::command();
+        let command = program.find_subcommand_mut(name).expect("a command");
+        let help = command.render_long_help().to_string();
+        let words: Vec<&str> = help.split_whitespace().collect();
+        assert!(words.join(" ").contains(told), "{name}: {help}");
+    }
+
     #[test]
     fn the_help_names_the_exit_code_of_a_run_with_undecided_remedies() {
         let code = crate::UNDECIDED;
         let told = format!(" {code} it ended, and some remedies could not be judged");
         for name in ["tune", "demo"] {
-            let mut program = Args::command();
-            let command = program.find_subcommand_mut(name).expect("a command");
-            let help = command.render_long_help().to_string();
-            let words: Vec<&str> = help.split_whitespace().collect();
-            assert!(words.join(" ").contains(&told), "{name}: {help}");
+            help_says(name, &told);
+        }
+        help_says("diagnose", "Exit codes: 0 it ended");
+    }
+
+    #[test]
+    fn each_command_says_how_long_it_takes_without_a_budget() {
+        let times = [
+            ("demo", DEMO_TIME),
+            ("limit", limit::USUAL_TIME),
+            ("diagnose", DIAGNOSE_TIME),
+            ("tune", TUNE_TIME),
+            ("plan", plan::USUAL_TIME),
+        ];
+        for (name, time) in times {
+            help_says(name, &format!("[default: {time}]"));
+        }
+        let demo = include_str!("../../../apps/laravel/demo.toml");
+        assert!(demo.contains(&format!("budget = \"{DEMO_TIME}\"")));
+    }
+
+    #[test]
+    fn only_what_is_about_agents_stands_below_their_heading() {
+        let program = Args::command();
+        for command in program.get_subcommands() {
+            for argument in command.get_arguments() {
+                let name = argument.get_id().as_str();
+                let heading = argument.get_help_heading().unwrap_or_default();
+                let is_of_agents = ["agents", "nats", "creds"].contains(&name);
+                let place = format!("{} --{name}: {heading}", command.get_name());
+                assert_eq!(heading.starts_with("Agents"), is_of_agents, "{place}");
+            }
+        }
+    }
+
+    #[test]
+    fn where_results_go_stands_below_a_heading_of_its_own() {
+        let program = Args::command();
+        for name in [
+            "demo", "limit", "diagnose", "tune", "compare", "plan", "replay", "load",
+        ] {
+            let command = program.find_subcommand(name).expect("a command");
+            for id in ["runs", "json", "html"] {
+                let mut arguments = command.get_arguments();
+                let argument = arguments.find(|argument| argument.get_id().as_str() == id);
+                let heading = argument.and_then(Arg::get_help_heading);
+                assert_eq!(heading, Some(OUTPUT), "{name} --{id}");
+            }
         }
     }
 }

@@ -18,6 +18,7 @@ use crate::config;
 use anyhow::{Result, bail};
 use kneepoint_model::AppKind;
 use kneepoint_stack::detect::detect_dir;
+use std::collections::BTreeSet;
 use std::fs::FileType;
 use std::path::{Path, PathBuf};
 
@@ -65,6 +66,23 @@ pub struct InitFacts {
     pub memory_bytes: u64,
 }
 
+impl InitFacts {
+    /// Has its visitors look as if they came over TLS. Whether that is new.
+    pub fn come_over_tls(&mut self) -> bool {
+        const HTTPS: &str = "HTTPS";
+        let is_new = self.env.iter().all(|set| set.name != HTTPS);
+        let why =
+            "The site sends everybody to https, and the lab speaks http: to PHP it looks like TLS.";
+        let set = EnvValue {
+            name: HTTPS.into(),
+            value: "on".into(),
+            why: why.into(),
+        };
+        self.env.extend(is_new.then_some(set));
+        is_new
+    }
+}
+
 /// Looks at an application and at this machine. The scenario is meant to be written into `root`.
 ///
 /// # Errors
@@ -78,14 +96,14 @@ pub fn look(root: &Path) -> Result<InitFacts> {
             what_to_name(root)
         );
     };
-    let composer = composer(root);
+    let composer = json(&root.join("composer.json"));
     let machine = kneepoint_experiment::machine();
     let mut facts = InitFacts {
         kind: found.kind,
         name: found.name.into(),
         root: ".".into(),
         front: found.front.display().to_string(),
-        needs: needs(&composer),
+        needs: needs(&composer, &json(&root.join("composer.lock"))),
         engine: None,
         told_in: None,
         seed: None,
@@ -95,6 +113,7 @@ pub fn look(root: &Path) -> Result<InitFacts> {
         changes: Vec::new(),
         notes: not_installed(root, &composer)
             .into_iter()
+            .chain(packages_above(root))
             .chain(beside_index(root, &found.front))
             .collect(),
         cores: machine.cores as usize,
@@ -116,6 +135,10 @@ fn what_to_name(root: &Path) -> String {
             within.join(" and in "),
             whole.join(" or ")
         );
+    }
+    // Packages may bring it along.
+    if let Some(missing) = not_installed(root, &json(&root.join("composer.json"))) {
+        return format!(". {missing}");
     }
     let mut files = names_in(root, FileType::is_file);
     files.retain(|name| name.ends_with(".php"));
@@ -161,9 +184,9 @@ fn names_in(dir: &Path, is_wanted: fn(&FileType) -> bool) -> Vec<String> {
     names
 }
 
-/// The application's composer.json; null where there is none to be read.
-fn composer(root: &Path) -> serde_json::Value {
-    let text = settings::read(&root.join("composer.json")).unwrap_or_default();
+/// A file of JSON; null where there is none to be read.
+fn json(path: &Path) -> serde_json::Value {
+    let text = settings::read(path).unwrap_or_default();
     serde_json::from_str(&text).unwrap_or_default()
 }
 
@@ -186,6 +209,25 @@ fn not_installed(root: &Path, json: &serde_json::Value) -> Option<String> {
     })
 }
 
+/// That the packages lie above the directory that was named, as they do where it is the public one: no copy is made of them.
+fn packages_above(root: &Path) -> Option<String> {
+    const FILES: [&str; 2] = ["composer.json", "vendor/autoload.php"];
+    let above = root.parent()?;
+    let has = |dir: &Path, file: &str| dir.join(file).is_file();
+    let is_part = FILES
+        .iter()
+        .all(|file| has(above, file) && !has(root, file));
+    is_part.then(|| {
+        format!(
+            "{}/vendor holds packages, and the lab has nothing of what lies outside of {}: if they are its own, name {} \
+             instead",
+            above.display(),
+            root.display(),
+            above.display()
+        )
+    })
+}
+
 /// That an index.php lies beside a front controller of another name.
 fn beside_index(root: &Path, front: &Path) -> Option<String> {
     let index = front.with_file_name("index.php");
@@ -199,18 +241,25 @@ fn beside_index(root: &Path, front: &Path) -> Option<String> {
     })
 }
 
-/// What of PHP composer.json asks for.
-fn needs(json: &serde_json::Value) -> VisitNeeds {
-    let required = json["require"].as_object();
-    let names = required.into_iter().flat_map(|required| required.keys());
+/// What of PHP composer.json asks for, and of its extensions the packages that composer.lock names, too.
+fn needs(json: &serde_json::Value, lock: &serde_json::Value) -> VisitNeeds {
+    let packages = lock["packages"].as_array().into_iter().flatten();
+    let all: Vec<&serde_json::Value> = std::iter::once(json).chain(packages).collect();
+    let extensions = |what: &str| -> BTreeSet<String> {
+        let lists = all.iter().filter_map(|it| it[what].as_object());
+        let names = lists.flat_map(|list| list.keys());
+        names
+            .filter_map(|name| name.strip_prefix("ext-").map(str::to_owned))
+            .collect()
+    };
+    // What stands for an extension does without it.
+    let given: BTreeSet<String> = &extensions("provide") | &extensions("replace");
     VisitNeeds {
         version: json["require"]["php"].as_str().map(str::to_owned),
         platform: json["config"]["platform"]["php"]
             .as_str()
             .map(str::to_owned),
-        extensions: names
-            .filter_map(|name| name.strip_prefix("ext-").map(str::to_owned))
-            .collect(),
+        extensions: (&extensions("require") - &given).into_iter().collect(),
     }
 }
 

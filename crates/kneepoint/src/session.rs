@@ -84,7 +84,7 @@ pub fn asked_budget(args: &RunArgs, scenario: &Scenario) -> Option<Duration> {
 
 fn parse_setting(text: &str, scenario: &Scenario) -> Result<Setting> {
     let (key, value) = text.split_once('=').with_context(|| {
-        format!("--set {text}: write LAYER.NAME=VALUE, such as php.pm.max_children=20")
+        format!("--set {text}: write TIER.NAME=VALUE, such as php.pm.max_children=20")
     })?;
     let key: SettingKey = key
         .trim()

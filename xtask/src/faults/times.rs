@@ -88,7 +88,7 @@ mod tests {
         let lines = [
             (3.0, "result", "the stack stands"),
             (4.0, "stage", "Limit: where to look"),
-            (30.0, "stage", "Diagnose: which layer and which cause bind"),
+            (30.0, "stage", "Diagnose: which tier and which cause bind"),
             (61.0, "result", "OPC-01 suspected"),
             (62.0, "stage", "Confirm OPC-01: opcache.enable = 1"),
             (80.0, "result", "better"),

@@ -169,7 +169,10 @@ fn unlike(demos: &[Demo], quiet: &BTreeMap<String, f64>) -> Vec<String> {
     let large = quiet.iter().filter(|(_, factor)| **factor >= LARGE);
     large
         .filter_map(|(code, factor)| {
-            let standing = |demo: &Demo| of(demo, code).map(Decision::standing);
+            let standing = |demo: &Demo| {
+                let decided = of(demo, code).map(Decision::standing);
+                decided.filter(|it| *it != Standing::NotTried)
+            };
             let standings: Vec<Option<Standing>> = demos.iter().map(standing).collect();
             let alike = standings.windows(2).all(|two| two[0] == two[1]);
             let names: Vec<&str> = standings

@@ -11,7 +11,8 @@ pub(crate) static RULE: CheckRule = CheckRule {
         are not counted here.",
     how_it_shows: "Some clients wait one or three seconds longer than all others; `nstat -az TcpExtListenOverflows` counts up, and no log has a line.",
     unless: "It happened long ago: the counter is of the whole life of the network namespace.",
-    what_to_write: "net.core.somaxconn = 4096, and more workers or fewer waits behind the listener: a longer queue alone only waits longer.",
+    what_to_write: "net.core.somaxconn = 4096, and more workers or fewer waits behind the listener: a longer queue alone \
+        only lets requests wait longer.",
     check,
 };
 

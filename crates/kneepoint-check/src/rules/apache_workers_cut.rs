@@ -6,9 +6,9 @@ pub(crate) static RULE: CheckRule = CheckRule {
     code: "APA-05",
     name: "apache-workers-cut",
     title: "Apache has fewer processes than MaxRequestWorkers says",
-    what_it_is: "MaxRequestWorkers can be no larger than ServerLimit, times ThreadsPerChild where the MPM has \
-        threads. ServerLimit is 256 with prefork and 16 with event, so that 400 at the most (16 times 25) come \
-        without it. Apache starts all the same, with the smaller number, and says so once in its log.",
+    what_it_is: "MaxRequestWorkers can be no larger than ServerLimit, times ThreadsPerChild where the MPM has threads. Where \
+        nobody writes it, ServerLimit is 256 with prefork and 16 with event, which allows 400 (16 times 25 threads). Apache \
+        starts all the same, with the smaller number, and says so once in its log.",
     how_it_shows: "`MaxRequestWorkers of N exceeds ServerLimit` in the error log at the start.",
     unless: "Not as many requests are ever under way at once.",
     what_to_write: "ServerLimit = MaxRequestWorkers (prefork), or MaxRequestWorkers divided by ThreadsPerChild \

@@ -10,7 +10,8 @@ pub(crate) static RULE: CheckRule = CheckRule {
         socket keeps the length it was opened with: a reload of PHP-FPM hands it on as it is, only a restart opens it anew. Where a \
         Unix socket's queue is full, nginx answers 502 at once, and no counter of the kernel shows it; over TCP, clients wait one and \
         three seconds.",
-    how_it_shows: "502 at once in a burst, with `(11: Resource temporarily unavailable)` in the error log of nginx, although the pool's queue says to be longer.",
+    how_it_shows: "502 at once in a burst, with `(11: Resource temporarily unavailable)` in the error log of nginx, although \
+        listen.backlog of the pool is larger.",
     unless: "The queue is never that long.",
     what_to_write: "net.core.somaxconn = 4096 in that network namespace, listen.backlog = 511 in the pool; then restart both.",
     check,

@@ -10,10 +10,10 @@ pub(crate) static RULE: CheckRule = CheckRule {
     code: "NGX-24",
     name: "buffering-off",
     title: "A slow client holds a worker of PHP",
-    what_it_is: "nginx takes up what PHP or the next tier answers, so that a worker is free after milliseconds, and \
-        hands it to the client at the client's speed. With fastcgi_buffering or proxy_buffering off the worker waits \
-        until the client has read all of it: a phone on a slow line holds a worker for seconds.",
-    how_it_shows: "All workers are busy in write while the CPU is idle; the more, the slower the clients.",
+    what_it_is: "nginx normally keeps the response of PHP or the next tier and sends it on at the client's speed, so that \
+        the worker is free after milliseconds. With fastcgi_buffering or proxy_buffering off the worker waits until the \
+        client has read all of it: a phone on a slow line holds a worker for seconds.",
+    how_it_shows: "All workers are busy in write while the CPU is idle; the slower the clients, the more of them.",
     unless: "The location streams (server-sent events, long downloads) and has a pool of its own.",
     what_to_write: "fastcgi_buffering on; proxy_buffering on; and off only in the one location that streams.",
     check,

@@ -6,8 +6,8 @@ pub(crate) static RULE: CheckRule = CheckRule {
     code: "KRN-05",
     name: "conntrack-full",
     title: "The firewall's table of connections is nearly full",
-    what_it_is: "Netfilter keeps every connection in a table, also closed ones for two minutes. When it is full, packets are \
-        dropped, of everybody, and only the kernel's log says so.",
+    what_it_is: "Netfilter keeps every connection in a table, closed ones for two more minutes. When the table is full, the \
+        kernel drops packets, of any connection, and only its own log says so.",
     how_it_shows: "`nf_conntrack: table full, dropping packet` in the log of the kernel, and connections that time out at random.",
     unless: "The count is a peak that does not come back.",
     what_to_write: "net.netfilter.nf_conntrack_max = 262144, a shorter nf_conntrack_tcp_timeout_time_wait, or no tracking of loopback.",

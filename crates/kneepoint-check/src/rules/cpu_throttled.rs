@@ -6,8 +6,9 @@ pub(crate) static RULE: CheckRule = CheckRule {
     code: "KRN-06",
     name: "cpu-throttled",
     title: "The container is stopped again and again for want of CPU quota",
-    what_it_is: "A quota is so much CPU time in each period of 100 ms. When all threads together have used it, everything \
-        stands still until the next period, though the average is below the limit: response times step by 100 ms.",
+    what_it_is: "A quota is an amount of CPU time for each period of 100 ms. When all threads together have used it, all of \
+        them stand still until the next period begins, even where the average is below the limit: response times step by 100 \
+        ms.",
     how_it_shows: "Response times step by about 100 ms although the average use of the CPU is below the limit; nr_throttled in cpu.stat counts up.",
     unless: "It was throttled only while it started.",
     what_to_write: "A larger quota (`cpus:` in a compose file, `limits.cpu` in a pod), and no more processes of nginx than cores of the quota.",

@@ -8,11 +8,12 @@ pub(crate) static RULE: CheckRule = CheckRule {
     code: "NGX-11",
     name: "directives-of-another-protocol",
     title: "Directives of nginx have no effect: they are of another protocol",
-    what_it_is: "proxy_buffers, proxy_read_timeout and their kin hold for proxy_pass; requests for PHP-FPM go by \
-        fastcgi_pass, which has a set of its own with the same endings. Advice from somewhere often names the wrong \
-        one: nginx accepts it, and nothing changes. A field report tuned proxy_buffers before PHP-FPM.",
+    what_it_is: "proxy_buffers, proxy_read_timeout and the other proxy_ directives act on proxy_pass. Requests for PHP-FPM \
+        go by fastcgi_pass, which has directives of its own with the same endings: fastcgi_buffers, fastcgi_read_timeout. \
+        Advice often names the wrong one: nginx accepts it, and nothing changes. A field report tuned proxy_buffers before \
+        PHP-FPM.",
     how_it_shows: "A timeout or a buffer was raised, and the same errors come after the same time.",
-    unless: "The directive waits for a location that is still to be written.",
+    unless: "The directive is meant for a location that somebody has yet to write.",
     what_to_write: "The directive of the same ending for the protocol that is spoken: fastcgi_read_timeout, \
         fastcgi_buffers.",
     check,

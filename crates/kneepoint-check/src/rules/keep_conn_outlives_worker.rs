@@ -6,11 +6,11 @@ pub(crate) static RULE: CheckRule = CheckRule {
     code: "FPM-11",
     name: "keep-conn-outlives-worker",
     title: "Connections that nginx keeps end with the worker behind them",
-    what_it_is: "A worker of PHP-FPM ends after pm.max_requests requests, and takes the connection along that nginx \
-        keeps to it. Where nginx would use that connection for more requests, the next one meets a closed \
-        connection: an error, or a second try.",
+    what_it_is: "A worker of PHP-FPM ends after pm.max_requests requests, and the connection that nginx keeps to it ends \
+        with it. Where nginx may use a connection for more requests than that, its next request meets a closed connection: \
+        it fails, or nginx has to try again.",
     how_it_shows: "`recv() failed (104: Connection reset by peer)` in the error log of nginx, at a steady small rate.",
-    unless: "nginx tries again by itself: only GET and HEAD, and only where no response had begun.",
+    unless: "All requests are GET or HEAD: nginx tries these again by itself, unless a response had begun.",
     what_to_write: "keepalive_requests in the upstream equal to pm.max_requests, or pm.max_requests = 0.",
     check,
 };

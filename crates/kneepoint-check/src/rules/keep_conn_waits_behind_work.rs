@@ -7,11 +7,11 @@ use std::collections::{BTreeSet, HashMap};
 pub(crate) static RULE: CheckRule = CheckRule {
     code: "FPM-12",
     name: "keep-conn-waits-behind-work",
-    title: "A request may wait for what PHP does after the answer to another",
-    what_it_is: "fastcgi_finish_request() gives the answer away, and the worker goes on: it sends mail, writes logs, does \
-        jobs that are due. With fastcgi_keep_conn the connection stays open and looks free from then on, so nginx may send its \
-        next request over it. That request waits until the worker is done, though others are idle. Work that asks \
-        its own site over HTTP may wait for itself, until a timeout ends it \
+    title: "A request may wait for work that PHP does after answering another",
+    what_it_is: "fastcgi_finish_request() sends the response to the visitor, and the worker goes on: it sends mail, \
+        writes logs, does jobs that are due. With fastcgi_keep_conn the connection stays open and looks free from then \
+        on, so nginx may send its next request over it. That request waits until the worker is done, though others are \
+        idle. Work that asks its own site over HTTP may wait for itself, until a timeout ends it \
         (https://github.com/php/php-src/issues/10335).",
     how_it_shows: "A page that is fast by itself now and then takes as long as the work behind another page, while workers \
         are idle. Work that asks its own site at times ends with a timeout.",

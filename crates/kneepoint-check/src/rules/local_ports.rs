@@ -8,10 +8,11 @@ pub(crate) static RULE: CheckRule = CheckRule {
     code: "KRN-01",
     name: "local-ports",
     title: "Few local ports for connections to the next tier",
-    what_it_is: "A connection that is closed keeps its local port for a minute. Linux tries one half of the range first: from \
-        half of the range on, connecting takes ever longer without an error (10 500 requests a second became 2 650 in the \
-        lab); at all of it, it fails. With net.ipv4.tcp_tw_reuse = 2, the default, a port to loopback is taken again after a \
-        second, with 1 any port is. Both settings belong to the network namespace: a container has its own.",
+    what_it_is: "Each connection needs a local port, and keeps it for a minute after it was closed. Linux tries one half of \
+        the range first. Once that half is used up, connecting takes ever longer, without an error (10 500 requests a second \
+        became 2 650 in the lab); once all ports are used up, it fails. With net.ipv4.tcp_tw_reuse = 2, the default, a port \
+        to loopback is free again after a second; with 1, any port is. The range and tcp_tw_reuse belong to the network \
+        namespace: a container has its own.",
     how_it_shows: "`ss -tan state time-wait` shows thousands of connections to one peer; the kernel's part of the CPU rises, and at last `Cannot assign requested address`.",
     unless: "Connections are kept open, or go over Unix sockets.",
     what_to_write: "Keep connections open first; then net.ipv4.ip_local_port_range = 15000 65535 in that network namespace: below \

@@ -6,10 +6,10 @@ pub(crate) static RULE: CheckRule = CheckRule {
     code: "FPM-31",
     name: "local-tcp-to-php",
     title: "nginx asks the PHP beside it over TCP",
-    what_it_is: "nginx and PHP-FPM on one host can talk over a Unix socket. Over 127.0.0.1 each request is a \
-        connection of TCP: a handshake, and a local port. Where net.ipv4.tcp_tw_reuse is 0 the port stays taken for a \
-        minute, so that from some hundred requests a second on ports run short; with 2, the default, or 1 it is taken \
-        again after a second. A full queue is also met by silence and not by an error.",
+    what_it_is: "nginx and PHP-FPM on one host can talk over a Unix socket. Over 127.0.0.1 each request is a connection of \
+        TCP: a handshake, and a local port. Where net.ipv4.tcp_tw_reuse is 0 the port stays taken for a minute, so that from \
+        some hundred requests a second on ports run short; with 2, the default, or 1 it is taken again after a second. And \
+        where PHP's queue is full, a Unix socket gives an error at once, while TCP lets the client wait without a word.",
     how_it_shows: "Connections in TIME_WAIT to 127.0.0.1:9000 in `ss -tan`: thousands, where ports are not taken again.",
     unless: "The rate stays below some hundred requests a second.",
     what_to_write: "listen = /run/php/site.sock in the pool, and fastcgi_pass unix:/run/php/site.sock; in nginx.",

@@ -6,10 +6,12 @@ pub(crate) static RULE: CheckRule = CheckRule {
     code: "NGX-17",
     name: "logged-trouble",
     title: "The logs tell of trouble",
-    what_it_is: "Some lines of the logs of nginx, PHP and the kernel have exactly one meaning: the next tier did not answer in \
-        time, its queue was full, no local port or descriptor was left, a buffer was too small, a limit refused requests, PHP's \
-        memory was corrupted, PHP lost a connection to a database or to Redis.",
-    how_it_shows: "Errors 502 and 504, or visitors who report them; each of these lines is one.",
+    what_it_is: "Some log lines of nginx, PHP and the kernel have exactly one meaning, and each meaning has a code of \
+        its own. NGX-17: the next tier did not answer in time. Other codes: its queue was full, nobody listened there, \
+        no local port or descriptor was left, a buffer was too small, a limit refused requests, PHP's memory was \
+        corrupted, PHP lost a connection to a database or to Redis.",
+    how_it_shows: "NGX-17 is `upstream timed out (110: Connection timed out) while reading ...` in nginx's error log; the \
+        visitor gets 504, or a page that breaks off. `kneepoint explain` quotes the lines of the other codes.",
     unless: "It happened once, during work on the host.",
     what_to_write: "What the line asks for: `kneepoint explain CODE` with the code beside it.",
     check,
@@ -95,16 +97,16 @@ const KNOWN: [(LogKind, &str, Severity, &str); 14] = [
         LogKind::HeapCorrupted,
         "RT-06",
         Severity::Problem,
-        "The line does not say who did it: PHP or an extension wrote where it may not. Take the newest of both, see whether \
-         OPcache began anew at that time (opcache_reset(), no memory left), and leave extensions out one after the other.",
+        "Update PHP and its extensions: the line does not say which of them did it. See whether OPcache started anew at \
+         that time (opcache_reset(), no memory left); then leave extensions out one after the other.",
     ),
     (
         LogKind::KeptConnectionLost,
         "RT-09",
         Severity::Risk,
         "Where PHP keeps connections (persistent ones, Octane, jobs that run for hours), the server closes those that are idle \
-         for longer than its wait_timeout or timeout: connect again before use, or on this error. Else see whether it was \
-         started anew, or a query was larger than max_allowed_packet.",
+         for longer than its wait_timeout or timeout: connect again before use, or on this error. Else see whether \
+         the server was restarted, or a query was larger than max_allowed_packet.",
     ),
 ];
 

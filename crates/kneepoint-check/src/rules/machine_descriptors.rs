@@ -9,7 +9,7 @@ pub(crate) static RULE: CheckRule = CheckRule {
     what_it_is: "fs.file-max is how many files all processes together may have open. At its end every accept, connect and \
         open fails, of every program.",
     how_it_shows: "`Too many open files in system` from any program; the first number of /proc/sys/fs/file-nr is near the last.",
-    unless: "Nothing: it is near its end.",
+    unless: "Never: nearly all files that the machine may open are open.",
     what_to_write: "fs.file-max = 4 times as many, and find the program that leaks: `ls /proc/PID/fd | wc -l`.",
     check,
 };

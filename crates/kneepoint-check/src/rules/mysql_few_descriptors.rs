@@ -7,8 +7,7 @@ pub(crate) static RULE: CheckRule = CheckRule {
     name: "mysql-few-descriptors",
     title: "MariaDB may open fewer files than its tables and connections need",
     what_it_is: "Each connection and each open table is a file or more. Where the limit of open files is below \
-        max_connections and twice table_open_cache, the database lowers both at its start and says so once in its \
-        log.",
+        max_connections plus twice table_open_cache, the database lowers both at its start and says so once in its log.",
     how_it_shows: "`Could not increase number of max_open_files` in the error log; max_connections is smaller than \
         what the file says.",
     unless: "The database has few tables and few connections.",

@@ -6,9 +6,9 @@ pub(crate) static RULE: CheckRule = CheckRule {
     code: "MYS-13",
     name: "mysql-tmp-tables-cut",
     title: "Temporary tables go to disk earlier than tmp_table_size says",
-    what_it_is: "A query that sorts or groups much makes a temporary table, in memory up to tmp_table_size, then on \
-        disk. max_heap_table_size, 16 MB as it comes, limits the same, and the smaller of both holds: raising one of \
-        them alone does nothing.",
+    what_it_is: "A query that sorts or groups much makes a temporary table, in memory up to tmp_table_size, then on disk. \
+        max_heap_table_size, 16 MB as it comes, limits the same. The smaller of the two counts, so raising one of them alone \
+        does nothing.",
     how_it_shows: "Created_tmp_disk_tables grows although tmp_table_size was raised.",
     unless: "Queries that need such tables are rare: Created_tmp_disk_tables stands still.",
     what_to_write: "tmp_table_size and max_heap_table_size with the same value, such as 64M.",

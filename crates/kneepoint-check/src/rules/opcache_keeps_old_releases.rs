@@ -8,12 +8,12 @@ pub(crate) static RULE: CheckRule = CheckRule {
     code: "OPC-07",
     name: "opcache-keeps-old-releases",
     title: "OPcache still keeps the scripts of old releases",
-    what_it_is: "A deployment into a new directory gives every script a new path. OPcache keeps those of the old paths, and \
-        does not count them as wasted: nothing tells it that nobody asks for them. Each deployment takes as much of its memory \
-        and of its keys as a whole application. Once they are full, what is new is compiled for every request. \
-        `$realpath_root` in nginx leads requests to the new release at once, and frees nothing.",
-    how_it_shows: "opcache_get_status()['scripts'] has paths of older releases; used_memory grows with each deployment, and \
-        wasted_memory stays 0.",
+    what_it_is: "A deployment into a new directory gives every script a new path. OPcache keeps those of the old paths, \
+        and does not count them as wasted: nothing tells it that nobody asks for them. Each deployment takes as much of \
+        its memory and of its keys as a whole application. When OPcache is full, PHP compiles new files again on every \
+        request. `$realpath_root` in nginx leads requests to the new release at once, and frees nothing.",
+    how_it_shows: "opcache_get_status()['scripts'] has paths of older releases (named from 20 such scripts on); \
+        used_memory grows with each deployment, and wasted_memory stays 0.",
     unless: "PHP-FPM is restarted often for another reason, or several releases are served on purpose.",
     what_to_write: "A reload of PHP-FPM at the end of each deployment, such as `systemctl reload php8.2-fpm`: it starts with \
         an empty OPcache.",
@@ -109,6 +109,7 @@ mod tests {
                 (with(Case::healthy(), &two), Severity::Note, "500 scripts"),
             ],
         );
+        assert!(RULE.how_it_shows.contains(&format!("from {FEW} such")));
         let many = ["1", "2", "3", "4", "5"].map(|name| (name, 9, true));
         let found = super::super::tests_of(&RULE, &with(roomy(), &many));
         assert!(found[0].seen[0].source.ends_with("/3 and 2 more"));

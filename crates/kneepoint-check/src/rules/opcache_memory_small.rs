@@ -7,9 +7,9 @@ pub(crate) static RULE: CheckRule = CheckRule {
     code: "OPC-03",
     name: "opcache-memory-small",
     title: "OPcache has too little memory",
-    what_it_is: "When OPcache's memory is full it keeps what it has and compiles the rest anew for every request, and never \
-        heals by itself: a restart needs waste, and there is none (31 times the time of a page in the lab). No counter of \
-        restarts shows it.",
+    what_it_is: "When OPcache's memory is full it keeps what it has and compiles the rest anew for every request. It would \
+        start over only when scripts that have changed take enough of its memory, and none has: so it stays that way (31 \
+        times the time of a page in the lab). No counter of restarts shows it.",
     how_it_shows: "opcache_get_status()['cache_full'] is true, and misses grow while nothing is deployed.",
     unless: "The application has a few hundred files only.",
     what_to_write: "opcache.memory_consumption = 256: half as much again as is used when everything was asked for once.",

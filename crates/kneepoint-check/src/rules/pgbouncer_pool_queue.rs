@@ -6,10 +6,10 @@ pub(crate) static RULE: CheckRule = CheckRule {
     code: "PG-05",
     name: "pgbouncer-pool-queue",
     title: "PHP has more workers than PgBouncer has connections for them",
-    what_it_is: "PgBouncer has at most default_pool_size connections (20) to PostgreSQL for each user of a database. With \
-        pool_mode = session, the default, a worker of PHP holds one from its first query until it disconnects: to the end of \
-        the page, also while PHP computes, and for ever where connections are persistent. Who gets none waits in PgBouncer's \
-        queue, and after query_wait_timeout (120 s) ends in an error.",
+    what_it_is: "PgBouncer has at most default_pool_size connections (20) to PostgreSQL for each user of a database. \
+        With pool_mode = session, the default, a worker of PHP holds one from its first query until it disconnects: to \
+        the end of the page, also while PHP computes, and for ever where connections are persistent. A worker that gets \
+        none waits in PgBouncer's queue, and after query_wait_timeout (120 s) its page ends with an error.",
     how_it_shows: "cl_waiting and maxwait are above 0 in `SHOW POOLS`; `query_wait_timeout` in PgBouncer's log; pages are slow \
         while PostgreSQL has little to do.",
     unless: "Few pages ask the database, or the workers use several users or databases: each has a pool of its own.",

@@ -9,8 +9,8 @@ pub(crate) static RULE: CheckRule = CheckRule {
     title: "All workers together would take more memory than there is",
     what_it_is: "When every pool is full, each worker takes what its requests need. The sum must fit the memory limit of the \
         container, or of the host where there is none; else the kernel kills a process in the moment of the highest load. \
-        Those there are count by proportional size (PSS), each further one by what it has for itself: what workers share \
-        counts once (the sum of their RSS is several times too large).",
+        Workers that run count by their proportional size (PSS), each further one by the memory that it alone would have: \
+        what workers share counts once. The sum of their RSS would be several times too large.",
     how_it_shows: "At the peak a worker ends by signal 9, or the database is killed, or the host swaps.",
     unless: "The pools are never full at the same time.",
     what_to_write: "pm.max_children = memory for PHP divided by the proportional size of a worker under load.",

@@ -6,9 +6,9 @@ pub(crate) static RULE: CheckRule = CheckRule {
     code: "PG-11",
     name: "postgresql-frequent-checkpoints",
     title: "PostgreSQL writes all changed pages again and again",
-    what_it_is: "PostgreSQL writes changes to a log, and at a checkpoint all changed pages to their tables. \
-        max_wal_size, 1 GB as it comes, is how much of the log may be between two. With less, checkpoints come every \
-        few seconds under writes, and after each the first change of a page writes the whole page to the log.",
+    what_it_is: "PostgreSQL writes changes to a log, and at a checkpoint all changed pages to their tables. max_wal_size, 1 \
+        GB as it comes, is how much of the log may lie between two checkpoints. With less, they come every few seconds under \
+        writes, and after each the first change of a page writes the whole page to the log.",
     how_it_shows: "`checkpoints are occurring too frequently` in the log, and a disk that is busy in waves.",
     unless: "The site hardly writes.",
     what_to_write: "max_wal_size = 2GB and checkpoint_timeout = 15min",

@@ -5,13 +5,13 @@ use crate::rule::prelude::*;
 pub(crate) static RULE: CheckRule = CheckRule {
     code: "PG-08",
     name: "postgresql-random-reads-dear",
-    title: "PostgreSQL plans for a disk that turns",
-    what_it_is: "random_page_cost tells the planner how much dearer a page somewhere is than the next one: 4 as it \
-        comes, which is right for a disk that turns. On an SSD, or where the data fits memory, it is nearly 1. With \
-        4 the planner reads whole tables where an index would do.",
+    title: "PostgreSQL plans for a spinning disk",
+    what_it_is: "random_page_cost tells the planner how much dearer a page at a random place is than the next page of the \
+        file: 4 as it comes, which is right for a spinning disk. On an SSD, or where the data fits memory, it is nearly 1. \
+        With 4 the planner reads whole tables where an index would do.",
     how_it_shows: "EXPLAIN shows Seq Scan on a table with a fitting index; with SET random_page_cost = 1.1 it takes \
         the index and is faster.",
-    unless: "The data lies on disks that turn and is much larger than memory.",
+    unless: "The data lies on spinning disks and is much larger than memory.",
     what_to_write: "random_page_cost = 1.1",
     check,
 };

@@ -6,8 +6,8 @@ pub(crate) static RULE: CheckRule = CheckRule {
     code: "FPM-22",
     name: "process-max-too-small",
     title: "process.max stops pools from reaching their size",
-    what_it_is: "process.max is the most workers of all pools together. Where the pools' sizes add up to more, a pool that \
-        may still grow does not, because others have the rest.",
+    what_it_is: "process.max is the most workers of all pools together. Where the sizes of the pools add up to more, a pool \
+        below its size cannot grow while the others have the rest.",
     how_it_shows: "`the maximum number of processes has been reached` in PHP-FPM's log while a pool is below its size.",
     unless: "The pools are never full at the same time.",
     what_to_write: "process.max = 0: then the sizes of the pools are the limit.",

@@ -6,9 +6,9 @@ pub(crate) static RULE: CheckRule = CheckRule {
     code: "RDS-03",
     name: "redis-asked-whether-alive",
     title: "Each request asks Redis first whether it is there",
-    what_it_is: "phpredis sends an ECHO over a persistent connection before it is used again, to see whether it is \
-        still open (redis.pconnect.echo_check_liveness, on as it comes). That is a round trip for each request, as \
-        long as the first real command takes.",
+    what_it_is: "phpredis sends an ECHO over a persistent connection before it is used again, to see whether it is still \
+        open (redis.pconnect.echo_check_liveness, on as it comes). That is one more round trip for each request, about as \
+        long as its first real command takes.",
     how_it_shows: "`INFO commandstats` shows about as many echo as requests.",
     unless: "Redis is on the same host, where a round trip is some 0.05 ms.",
     what_to_write: "redis.pconnect.echo_check_liveness = 0, where the application tries again after a lost \

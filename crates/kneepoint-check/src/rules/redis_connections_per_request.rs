@@ -8,9 +8,9 @@ pub(crate) static RULE: CheckRule = CheckRule {
     name: "redis-connections-per-request",
     title: "PHP closes its connections to Redis instead of keeping them",
     what_it_is: "A client of Redis opens a connection for each request unless it is told to keep it (phpredis pconnect, \
-        Predis and Laravel `persistent`). Each costs a handshake, a wake-up of Redis and a local port for a minute. A \
-        worker that keeps its connections needs one or two, and has them open while it waits; a client that has none open, or \
-        closes more in a minute than there are workers, keeps none.",
+        Predis and Laravel `persistent`). Each costs a handshake, a wake-up of Redis and a local port for a minute. A worker \
+        that keeps its connections needs one or two, and has them open also while it is idle. So PHP keeps none where it has \
+        none open, or closes more in a minute than its workers could keep.",
     how_it_shows: "Connections in TIME_WAIT to Redis in the network namespace of PHP, while PHP has none open; or more of them than \
         PHP has workers.",
     unless: "Workers are replaced all the time (pm.max_requests of a few, ondemand), or something else in the same network \

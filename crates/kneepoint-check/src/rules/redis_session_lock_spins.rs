@@ -5,7 +5,7 @@ use crate::rule::prelude::*;
 pub(crate) static RULE: CheckRule = CheckRule {
     code: "SES-02",
     name: "redis-session-lock-spins",
-    title: "Session locks in Redis are waited for by sleeping",
+    title: "Requests sleep while they wait for a session lock in Redis",
     what_it_is: "With redis.session.locking_enabled a request that finds its session locked asks again every \
         redis.session.lock_wait_time. Requests of one visitor run one after the other, each holding a worker.",
     how_it_shows: "Workers sleep (nanosleep) while one visitor's requests come at once, and Redis gets many SET ... NX.",

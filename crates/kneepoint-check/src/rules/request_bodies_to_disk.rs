@@ -5,7 +5,7 @@ use crate::rule::prelude::*;
 pub(crate) static RULE: CheckRule = CheckRule {
     code: "NGX-10",
     name: "request-bodies-to-disk",
-    title: "nginx writes what clients send to disk first",
+    title: "nginx writes request bodies to disk before PHP sees them",
     what_it_is: "nginx keeps the body of a request in client_body_buffer_size, 16 kB as it comes, and writes larger \
         ones to a file before PHP sees them. A smaller buffer, or client_body_in_file_only, sends every form and \
         every call of an interface through the disk.",

@@ -6,9 +6,9 @@ pub(crate) static RULE: CheckRule = CheckRule {
     code: "FPM-28",
     name: "requests-logged-twice",
     title: "Every request is written to a second access log",
-    what_it_is: "access.log of a pool has every worker write a line for each request when it ends. The web server in \
-        front writes one already. The second line costs a write in the worker, which serves nobody meanwhile; to the \
-        pipe of a container it waits for the one who reads.",
+    what_it_is: "access.log of a pool has every worker write a line for each request when it ends. The web server in front \
+        writes one already. The second line costs a write in the worker, which serves nobody meanwhile; where it goes to the \
+        pipe of a container, the worker waits for the program that reads the pipe.",
     how_it_shows: "Two lines for each request, one in nginx's format and one in PHP-FPM's.",
     unless: "The line tells CPU time or memory (%C, %M) that nobody else tells, and the rate is low.",
     what_to_write: "Remove access.log from the pool, or point it at a file while something is looked for.",

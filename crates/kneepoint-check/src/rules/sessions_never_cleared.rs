@@ -6,9 +6,9 @@ pub(crate) static RULE: CheckRule = CheckRule {
     code: "SES-07",
     name: "sessions-never-cleared",
     title: "Nothing ever clears old sessions away",
-    what_it_is: "Debian and Ubuntu set session.gc_probability = 0: a timer of theirs clears the directory that \
-        php.ini names. A pool, or an application, that keeps its sessions in another directory has nobody who \
-        clears: files pile up until opening one takes long, or the disk has no inodes left.",
+    what_it_is: "Debian and Ubuntu set session.gc_probability = 0: a timer of theirs clears the directory that php.ini \
+        names. Where a pool or an application keeps its sessions in another directory, nobody clears that one: files pile up \
+        until opening one takes long, or the disk has no inodes left.",
     how_it_shows: "Hundreds of thousands of files `sess_...` in one directory, the oldest from years ago; `No space \
         left on device` although the disk has space.",
     unless: "A timer of its own clears that directory.",

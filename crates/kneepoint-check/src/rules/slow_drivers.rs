@@ -6,8 +6,8 @@ pub(crate) static RULE: CheckRule = CheckRule {
     code: "APP-08",
     name: "slow-drivers",
     title: "The application uses a slow driver for its sessions, its cache or its jobs",
-    what_it_is: "A driver that comes with the framework works everywhere: files, which lock and pile up, or a table of the \
-        database, which is asked in every request. Redis or Memcached is there for it.",
+    what_it_is: "A driver that comes with the framework works everywhere, and is slow: files lock and pile up, and a table \
+        of the database is asked in every request. Redis or Memcached is made for it.",
     how_it_shows: "A query or a file for each request that is about a session or a cache entry; jobs that make pages slow.",
     unless: "Few visitors come, and there is one host.",
     what_to_write: "SESSION_DRIVER=redis, CACHE_STORE=redis, QUEUE_CONNECTION=redis with a worker of its own.",

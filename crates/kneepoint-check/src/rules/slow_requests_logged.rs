@@ -15,8 +15,9 @@ pub(crate) static RULE: CheckRule = CheckRule {
     how_it_shows: "`executing too slow (N sec), logging` in PHP-FPM's log, and a stack for each in the file that \
         `slowlog` names: its first line is the innermost call, with the line of code that made it.",
     unless: "They are jobs that are meant to be long.",
-    what_to_write: "Count the first lines of the stacks in the slow log: `grep -A1 script_filename` shows where they \
-        wait.",
+    what_to_write: "Count the innermost calls of the stacks, the most frequent first: `grep -A1 script_filename SLOWLOG \
+        | grep '^\\[0x' | cut -d' ' -f2- | sort | uniq -c | sort -rn`, where SLOWLOG is the file that `slowlog` of the \
+        pool names.",
     check,
 };
 

@@ -5,10 +5,10 @@ use crate::rule::prelude::*;
 pub(crate) static RULE: CheckRule = CheckRule {
     code: "APP-05",
     name: "socket-timeout-long",
-    title: "PHP waits for ever for a peer that says nothing",
-    what_it_is: "default_socket_timeout is how long PHP waits for an answer where the code says nothing else: of a \
-        web service, a mail server, a file fetched by its address. It is 60 s as it comes. A peer that accepts and \
-        stays silent holds one worker for that long; a few calls hold the whole pool while the CPU is idle.",
+    title: "PHP waits very long for a peer that says nothing",
+    what_it_is: "default_socket_timeout is how long PHP waits for an answer where the code says nothing else: of a web \
+        service, a mail server, a file fetched by its address. It is 60 s as it comes. A peer that accepts and stays silent \
+        holds one worker for that long; a few calls hold the whole pool while the CPU is idle.",
     how_it_shows: "All workers wait in poll or recv on one peer, and the site is down though nothing of it is broken.",
     unless: "The application gives each call a time limit of its own, such as CURLOPT_TIMEOUT.",
     what_to_write: "default_socket_timeout = 10, and a time limit of its own for each call that may take longer.",

@@ -6,8 +6,9 @@ pub(crate) static RULE: CheckRule = CheckRule {
     code: "NGX-02",
     name: "too-few-descriptors",
     title: "nginx may open fewer files than it has connections",
-    what_it_is: "Every connection is an open file, a client that is handed on needs two, and files it serves count as well. \
-        The limit of the process comes from worker_rlimit_nofile, or else from the process that started it: often 1024.",
+    what_it_is: "Every connection is an open file, a request that nginx hands on needs two, and files that nginx serves \
+        count as well. The limit of the process comes from worker_rlimit_nofile, or else from the process that started it: \
+        often 1024.",
     how_it_shows: "`Too many open files` or `(24: ...)` in the error log of nginx.",
     unless: "There are never that many connections.",
     what_to_write: "worker_rlimit_nofile = at least twice worker_connections.",

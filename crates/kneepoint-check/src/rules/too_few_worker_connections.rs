@@ -6,7 +6,7 @@ pub(crate) static RULE: CheckRule = CheckRule {
     code: "NGX-01",
     name: "too-few-worker-connections",
     title: "nginx has few connection slots",
-    what_it_is: "A process of nginx serves at most worker_connections connections, and a client that is handed on takes two \
+    what_it_is: "A process of nginx serves at most worker_connections connections, and a request that it hands on takes two \
         of them. Kept connections of browsers count, too. When they are used up nginx closes connections without an answer \
         (9 861 of 163 674 were served in the lab).",
     how_it_shows: "`worker_connections are not enough` in the error log, and connections that are closed without an answer.",

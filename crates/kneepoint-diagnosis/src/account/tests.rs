@@ -151,7 +151,7 @@ fn the_cpu_is_divided_by_tier_owner_and_function_and_the_time_by_wait() {
         cpu cache: 0.06 cores, 0.30 ms, 3.4 %
         cpu proxy: 0.04 cores, 0.20 ms, 2.2 %
         cpu web: 0.04 cores, 0.20 ms, 2.2 %
-        cpu interrupts and telemetry: 0.08 cores, 0.40 ms, 0 %
+        cpu interrupts and Kneepoint's measuring: 0.08 cores, 0.40 ms, 0 %
         cpu generator: 0.02 cores, 0.10 ms, 0 %
         500 stacks of knee
         plugin rates: 80 % (88 %)
@@ -187,7 +187,7 @@ fn without_stacks_php_is_not_explained() {
         cpu cache: 0.06 cores, 0.30 ms, 3.4 %
         cpu proxy: 0.04 cores, 0.20 ms, 2.2 %
         cpu web: 0.04 cores, 0.20 ms, 2.2 %
-        cpu interrupts and telemetry: 0.08 cores, 0.40 ms, 0 %
+        cpu interrupts and Kneepoint's measuring: 0.08 cores, 0.40 ms, 0 %
         cpu generator: 0.02 cores, 0.10 ms, 0 %
         time php accept queue: 3.16 ms 7.9 %
         time php computing: 7.00 ms 17 %

@@ -119,9 +119,13 @@ where
     }
     let effect = test.effect(&comparison.change, &comparison.settings);
     if effect.void_pairs > 0 && effect.ratio.is_none() {
+        let pairs = match effect.void_pairs {
+            1 => "1 pair was".to_owned(),
+            pairs => format!("{pairs} pairs were"),
+        };
         recorder.warn(format!(
-            "{}: {} pairs were void, since the generator was not sound or requests failed; there is no verdict",
-            effect.change, effect.void_pairs
+            "{}: {pairs} thrown away, since the generator was not sound or requests failed; there is no verdict",
+            effect.change
         ));
     }
     recorder.result(format!("{}: {}", effect.change, describe_effect(&effect)));

@@ -58,7 +58,7 @@ pub fn diagnose_and_confirm(
     if limit.rate_hz.estimate <= 0.0 {
         return Ok(());
     }
-    recorder.stage("Diagnose: which layer and which cause bind");
+    recorder.stage("Diagnose: which tier and which cause bind");
     let (evidence, mut findings) = diagnose(testbed, recorder, subject, &limit)?;
     let base = ComparisonBase::of(&limit, slope, PAIRS);
     let found = (&evidence, findings.as_mut_slice());

@@ -140,7 +140,8 @@ where
     let (rate, unit) = (result.rate_hz, result.unit());
     let besides = result.besides_visits();
     recorder.result(format!(
-        "R* of {label} is {} (95 %: {} to {}{}), bound by {}; {} steps, {}{}",
+        "{} is {} (95 %: {} to {}{}), bound by {}; {} steps, {}{}",
+        subject.its_limit(),
         unit.format(rate.estimate),
         unit.format(rate.low),
         unit.format(rate.high),
@@ -154,21 +155,20 @@ where
     Ok(result)
 }
 
-/// What the longer stretch of load said, in words.
+/// What the longer stretch of load said, in words: of its own rate, which may be far below R*.
 fn confirmed(result: &LimitResult) -> String {
     if result.soak_arrivals == 0 {
         return "not confirmed by a longer stretch".to_owned();
     }
     format!(
-        "{} over {} requests at {} with {} failed",
-        if result.soak_held {
-            "confirmed"
-        } else {
-            "not confirmed"
-        },
-        result.soak_arrivals,
+        "a longer stretch at {} {}: {} of {} requests failed",
         result.unit().format(result.soak_hz),
-        result.soak_failed
+        match result.soak_held {
+            true => "held",
+            false => "did not confirm it",
+        },
+        result.soak_failed,
+        result.soak_arrivals
     )
 }
 
@@ -181,7 +181,7 @@ fn at_reference(result: &LimitResult) -> String {
         format!("; a request took {} of CPU", format_ms(ms))
     });
     format!(
-        "{cpu}; at the machine's reference speed {} (95 %: {} to {}), its speed varied by {}",
+        "{cpu}; at the machine's reference speed {} (95 %: {} to {}), and the machine's speed varied by {}",
         result.unit().format(rate.estimate),
         result.unit().format(rate.low),
         result.unit().format(rate.high),

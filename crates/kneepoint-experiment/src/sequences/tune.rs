@@ -314,7 +314,7 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
         let mut idle = 0;
         while idle < IDLE_ROUNDS {
             self.recorder
-                .stage("Diagnose: which layer and which cause bind");
+                .stage("Diagnose: which tier and which cause bind");
             let label = if self.arms == 1 {
                 BASE.to_owned()
             } else {
@@ -471,18 +471,21 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
             leave_one_out: None,
             reason: String::new(),
         };
-        decision.reason = match decision.standing() {
-            Standing::Kept => format!("kept: {}", describe_effect(effect)),
-            Standing::Dropped => format!("dropped: {}", describe_effect(effect)),
-            Standing::Undecided => {
-                undecided::in_words(finding, effect, &self.costs, self.recorder.left())
-            }
-        };
+        let standing = decision.standing();
+        // What the effect says itself is not said again.
+        if standing.is_open() {
+            let left = self.recorder.left();
+            decision.reason = undecided::in_words(finding, effect, &self.costs, left);
+        }
+        let measured = (standing != Standing::NotTried).then(|| describe_effect(effect));
+        let reason = Some(decision.reason.clone()).filter(|reason| !reason.is_empty());
+        let told: Vec<String> = measured.into_iter().chain(reason).collect();
         self.recorder.change(format!(
-            "{} {}: {}",
+            "{} {}: {}: {}",
             finding.code,
             describe_settings(settings),
-            decision.reason
+            standing.name(),
+            told.join("; ")
         ));
         let mut finding = finding.clone();
         if kept {

@@ -88,7 +88,8 @@ fn lag(e: &Evidence<'_>) -> Option<String> {
     let spread = (n * LATE_SHARE * (1.0 - LATE_SHARE)).sqrt();
     (e.late as f64 > n * LATE_SHARE + LATE_ERRORS * spread).then(|| {
         format!(
-            "the generator was late: send lag p99 {} (gate: {}); the machine was busy, or the rate is too high for the cores it has",
+            "the load generator sent requests too late: send lag p99 {} (allowed: {}); the machine was busy, or the rate \
+             is too high for the cores it has",
             format_ms(e.health.send_lag_p99_ms),
             format_ms(latest_us(e.slo) as f64 / 1e3)
         )
@@ -237,7 +238,7 @@ mod tests {
             0,
             expect![[r#"
                 the generator sent only 97 % of the arrivals in time (gate: 99 %); the machine was busy, or the rate is too high for the cores that the generator has
-                the generator was late: send lag p99 6.00 ms (gate: 4.00 ms); the machine was busy, or the rate is too high for the cores it has
+                the load generator sent requests too late: send lag p99 6.00 ms (allowed: 4.00 ms); the machine was busy, or the rate is too high for the cores it has
                 a generator thread used 91 % of a core (gate: 80 %); use more threads or a lower rate
                 25 000/s offered is more than a third of this generator's ceiling of 60 000/s; use more threads or a faster machine"#]],
         );
@@ -271,7 +272,7 @@ mod tests {
             0,
             17,
             expect![
-                "the generator was late: send lag p99 6.00 ms (gate: 4.00 ms); the machine was busy, or the rate is too high for the cores it has"
+                "the load generator sent requests too late: send lag p99 6.00 ms (allowed: 4.00 ms); the machine was busy, or the rate is too high for the cores it has"
             ],
         );
     }

@@ -55,7 +55,7 @@ impl CpuOf {
             Self::Tier(layer) => layer.name(),
             Self::Generator => "generator",
             Self::Others => "other programs",
-            Self::Rest => "interrupts and telemetry",
+            Self::Rest => "interrupts and Kneepoint's measuring",
         }
     }
 }

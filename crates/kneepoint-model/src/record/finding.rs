@@ -153,6 +153,13 @@ pub struct Effect {
 const MOST_VISIBLE: f64 = 9.0;
 
 impl Effect {
+    /// Whether anything was measured for it, be it pairs that were void: not for a change that there was no time to try.
+    #[must_use]
+    pub fn was_measured(&self) -> bool {
+        let has_pairs = self.pairs > 0 || self.void_pairs > 0;
+        has_pairs || self.ratio.is_some() || !self.conditions.is_empty()
+    }
+
     /// Smallest relative effect the comparison could have seen, where that is a number of some use: of too few pairs it is
     /// larger than any effect.
     #[must_use]

@@ -205,7 +205,12 @@ fn invalid_steps_void_their_pair_and_end_the_test_in_the_end() {
     };
     let test = fed(&invalid, &throughput(100), (None, None));
     assert_eq!(test.verdict(), Verdict::Inconclusive);
-    assert_eq!(test.effect("x", &[]).pairs, 0);
+    let effect = test.effect("x", &[]);
+    assert_eq!(effect.pairs, 0);
+    assert!(effect.void_pairs > 1, "{effect:?}");
+    let told = format!(", {} pairs thrown away", effect.void_pairs);
+    assert!(effect.conditions.ends_with(&told), "{effect:?}");
+    assert!(effect.was_measured(), "it was tried");
 }
 
 #[test]

@@ -39,7 +39,7 @@ impl LimitSearch {
             )
         } else if too_wide(&fitted.rate_hz) {
             format!(
-                "the interval is {width} wide, from {steps}: the budget was too small for a narrower interval; about {:.0} times \
+                "the interval is still {width}, from {steps}: the budget was too small for a narrower interval; about {:.0} times \
                  the time under load would make it +-{}",
                 (half / TOO_WIDE).powi(2).max(2.0),
                 format_share(TOO_WIDE)

@@ -1,14 +1,16 @@
 //! The files that are mapped into a process, and the functions in them.
 
 use crate::process::{Mapping, parse_maps, readable};
+use kneepoint_linux::process;
 use object::elf::PT_LOAD;
 use object::read::elf::{ElfFile64, ProgramHeader};
 use object::{Object, ObjectSymbol, SymbolKind};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Largest file that is read for its symbols, in bytes.
 const FILE_BYTES: u64 = 512 << 20;
@@ -19,7 +21,7 @@ pub(super) struct Mapped {
     start: u64,
     end: u64,
     offset: u64,
-    /// Its name without its directory: `libz.so.1.2.13`, `[vdso]`.
+    /// Its name without its directory: `libz.so.1.2.13`, `[vdso]`. That of the program itself is the one it was started by.
     pub(super) object: String,
     /// Where it can be read; nothing for what is no file.
     path: Option<PathBuf>,
@@ -28,8 +30,37 @@ pub(super) struct Mapped {
 /// What lies in a process's memory, by its `/proc/PID/maps`; empty when it is gone.
 pub(super) fn of_process(pid: u32) -> Vec<Mapped> {
     let maps = std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let own = started_as(pid);
     let mapped = parse_maps(&maps).into_iter();
-    mapped.filter_map(|one| Mapped::of(pid, &one)).collect()
+    let mapped = mapped.filter_map(|one| {
+        let mapped = Mapped::of(pid, &one)?;
+        Some(match &own {
+            Some((program, name)) if program.as_os_str().as_bytes() == one.path => Mapped {
+                object: name.clone(),
+                ..mapped
+            },
+            _ => mapped,
+        })
+    });
+    mapped.collect()
+}
+
+/// The file of a process's program, and the name it was started by, where that leads to the file: on Debian `redis-server`
+/// is a link to `redis-check-rdb`, which nobody runs. A script's name leads to the script, and one that the process gave
+/// itself nowhere.
+fn started_as(pid: u32) -> Option<(PathBuf, String)> {
+    let link = format!("/proc/{pid}/exe");
+    let program = std::fs::read_link(&link).ok()?;
+    let name = process::name_of(pid)?;
+    let within = Path::new("/proc").join(pid.to_string()).join("root");
+    let named = within
+        .join(program.strip_prefix("/").ok()?)
+        .with_file_name(&name);
+    let file = |path: &Path| {
+        let metadata = std::fs::metadata(path).ok()?;
+        Some((metadata.dev(), metadata.ino()))
+    };
+    (file(&named)? == file(Path::new(&link))?).then_some((program, name))
 }
 
 impl Mapped {
@@ -136,6 +167,7 @@ impl Table {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::process::{Command, Stdio};
 
     #[test]
     fn a_function_of_this_program_is_found_by_its_address() {
@@ -149,6 +181,31 @@ mod tests {
     #[inline(never)]
     fn a_function_with_a_name() -> u64 {
         std::hint::black_box(7)
+    }
+
+    #[test]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a program is needed that a link leads to"
+    )]
+    fn a_program_is_called_by_the_link_it_was_started_by() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (file, link) = (dir.path().join("check-rdb"), dir.path().join("server"));
+        std::fs::copy("/bin/sh", &file).expect("a shell");
+        std::os::unix::fs::symlink("check-rdb", &link).expect("a link");
+        let mut child = Command::new(&link)
+            .args(["-c", "read line"])
+            .stdin(Stdio::piped())
+            .spawn()
+            .expect("a shell");
+        let objects: Vec<String> = of_process(child.id())
+            .into_iter()
+            .map(|one| one.object)
+            .collect();
+        drop(child.stdin.take());
+        child.wait().expect("its end");
+        assert!(objects.iter().any(|name| name == "server"), "{objects:?}");
+        assert!(objects.iter().all(|name| name != "check-rdb"));
     }
 
     #[test]

@@ -32,21 +32,18 @@ pub(crate) fn tick(value: f64) -> String {
     format!("{}×", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
-/// `14 pairs at 36/s, e-value 312, better`.
+/// `14 pairs at 36/s, e-value 312 (20 decides), better`.
 pub(crate) fn basis(effect: &Effect) -> String {
     let pairs = words::counted(u64::from(effect.pairs), "pair", "pairs");
     let conditions = match effect.conditions.as_str() {
         "" => String::new(),
         conditions => format!(" {conditions}"),
     };
-    let visible = words::visible(effect);
     format!(
-        "{pairs}{conditions}, e-value {}, {}{}{}",
+        "{pairs}{conditions}, e-value {} (20 decides), {}{}{}",
         e_value(effect.e_value),
         effect.verdict,
-        visible.map_or_else(String::new, |least| format!(
-            "; smallest visible effect {least}"
-        )),
+        words::unseen(effect),
         words::by_measure(effect),
     )
 }

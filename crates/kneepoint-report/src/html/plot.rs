@@ -6,9 +6,12 @@ use maud::{Markup, html};
 /// Where the plot area begins and ends: x in percent of the width, y in pixels.
 const LEFT: f64 = 13.0;
 const RIGHT: f64 = 97.0;
-const TOP: f64 = 44.0;
-const BOTTOM: f64 = 246.0;
-const HEIGHT: f64 = 286.0;
+const TOP: f64 = 50.0;
+const BOTTOM: f64 = 252.0;
+const HEIGHT: f64 = 292.0;
+/// Where the names of bands stand, above the plot area and below what y is called: the first row, and from row to row.
+const NAMES: f64 = 27.0;
+const NAME_HEIGHT: f64 = 15.0;
 
 /// A pair of axes with what they show.
 pub(crate) struct Plot<'a> {
@@ -62,7 +65,7 @@ impl Plot<'_> {
         }
     }
 
-    /// A vertical band with its middle marked and named above the plot, in row 0 or 1.
+    /// A vertical band over the plot area. Its middle is a line up to its name above, in row 0 or 1.
     pub(crate) fn band(
         &self,
         class: &str,
@@ -78,10 +81,10 @@ impl Plot<'_> {
         } else {
             ("start", 4)
         };
-        let label_y = 26.0 + 13.0 * row as f64;
+        let label_y = NAMES + NAME_HEIGHT * row as f64;
         html! {
-            rect class={ "band " (class) } x=(percent(LEFT + (RIGHT - LEFT) * low)) y=(label_y - 10.0)
-                width=(percent((RIGHT - LEFT) * (high - low).max(0.0))) height=(BOTTOM - label_y + 10.0) {}
+            rect class={ "band " (class) } x=(percent(LEFT + (RIGHT - LEFT) * low)) y=(TOP)
+                width=(percent((RIGHT - LEFT) * (high - low).max(0.0))) height=(BOTTOM - TOP) {}
             line class={ "limit " (class) } x1=(self.x(middle)) x2=(self.x(middle)) y1=(label_y - 10.0) y2=(BOTTOM) {}
             text class={ "direct " (class) " " (anchor) } x=(self.x(middle)) dx=(shift) y=(label_y) { (name) }
         }

@@ -51,23 +51,46 @@ pub(crate) fn row(
 /// The scale above or below rows of intervals.
 pub(crate) fn scale(axis: &Axis, ticks: usize, text: fn(f64) -> String) -> Markup {
     let ticks = axis.ticks(ticks);
-    // Labels nearer than a fifth of the width would run into each other on a phone.
-    let mut last = f64::NEG_INFINITY;
-    let spaced = ticks.into_iter().filter(|tick| {
-        let place = axis.place(*tick);
-        let keeps = place - last >= 0.2;
-        if keeps {
-            last = place;
+    // Labels nearer than a fifth of the width would run into each other, and in the narrow column of a phone those nearer
+    // than half of it do: they are crowded, and shown where there is room.
+    let (mut last, mut last_roomy) = (f64::NEG_INFINITY, f64::NEG_INFINITY);
+    let spaced = ticks.into_iter().filter_map(|tick| {
+        let place = axis.place(tick);
+        if place - last < 0.2 {
+            return None;
         }
-        keeps
+        last = place;
+        let is_crowded = place - last_roomy < 0.5;
+        if !is_crowded {
+            last_roomy = place;
+        }
+        Some((tick, place, if is_crowded { " crowded" } else { "" }))
     });
     html! {
         svg class="spread" aria-hidden="true" width="100%" height="18" {
-            @for tick in spaced {
-                @let place = axis.place(tick);
+            @for (tick, place, crowded) in spaced {
                 @let anchor = if place < 0.06 { "start" } else if place > 0.94 { "end" } else { "mid" };
-                text class={ "tick " (anchor) } x=(x(axis, tick)) y="12" { (text(tick)) }
+                text class={ "tick " (anchor) (crowded) } x=(x(axis, tick)) y="12" { (text(tick)) }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_narrow_column_shows_labels_that_have_room() {
+        let axis = Axis::between(0.7, 11.0);
+        let scale = scale(&axis, 6, |value| format!("{value}x")).into_string();
+        let labels = |shown: &dyn Fn(&str) -> bool| -> Vec<String> {
+            let all = scale.split("<text").skip(1).filter(|label| shown(label));
+            let texts = all.filter_map(|label| label.split(['>', '<']).nth(1));
+            texts.map(str::to_owned).collect()
+        };
+        assert_eq!(labels(&|_| true), ["1x", "2x", "5x", "10x"]);
+        let roomy = labels(&|label| !label.contains("crowded"));
+        assert_eq!(roomy, ["1x", "5x"]);
     }
 }

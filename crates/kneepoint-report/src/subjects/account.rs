@@ -4,11 +4,12 @@ pub(crate) mod html;
 pub(crate) mod markdown;
 pub(crate) mod terminal;
 
+use crate::subjects::stack::waterfall::{self, phase};
 use crate::words;
 use kneepoint_model::account::{
     Account, CodeAccount, CpuPart, FunctionShare, NativeAccount, TimePart,
 };
-use kneepoint_model::{Layer, Run};
+use kneepoint_model::{Layer, Run, metric};
 
 /// Smallest share that has a row of its own; what is smaller is summed up.
 const WORTH_A_ROW: f64 = 0.01;
@@ -72,6 +73,11 @@ pub(crate) fn time_sentence(account: &Account) -> String {
         words::ms(Some(account.response_ms)),
         words::share(explained)
     )
+}
+
+/// That the SLO did not hold in the step which the account is of; `None` where it held.
+pub(crate) fn overload(run: &Run, account: &Account) -> Option<String> {
+    waterfall::overload(run, phase(run, &account.arm, &account.phase)?)
 }
 
 /// The tiers, and what else ran on the machine, which is no part of the stack's CPU.
@@ -159,17 +165,28 @@ pub(crate) fn file_rows(account: &Account, code: &CodeAccount) -> Vec<Row> {
         .collect()
 }
 
-/// How far PHP's shares are to be believed: `By 412 stacks that computed, sampled at load just below R*; a share is right
+/// How far PHP's shares are to be believed: `By 412 stacks that computed, sampled at load near R*; a share is right
 /// within 4.8 points.`
 pub(crate) fn code_basis(code: &CodeAccount) -> String {
     let phase = match code.phase.as_str() {
         "over" => "beyond R*",
-        _ => "just below R*",
+        _ => "near R*",
     };
     format!(
         "By {} that computed, sampled at load {phase}; a share is right within {:.1}\u{a0}points.",
         words::counted(code.stacks, "stack", "stacks"),
         code.margin() * 100.0
+    )
+}
+
+/// Whose share the compiling of files is in, where OPcache was off: 80 % at the line that loads classes looks like what the
+/// application does there. `None` where it was on, or nobody asked.
+pub(crate) fn compiling(run: &Run, account: &Account) -> Option<&'static str> {
+    let seen = phase(run, &account.arm, &account.phase)?;
+    let is_on = seen.series.last(Layer::Php, metric::OPCACHE_ENABLED)?;
+    (is_on == 0.0).then_some(
+        "OPcache is off: the time in which PHP compiles a file is counted at the line that loads \
+         the file.",
     )
 }
 
@@ -218,4 +235,38 @@ pub(crate) fn time_rows(account: &Account) -> Vec<Row> {
         }
     };
     account.time.iter().map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kneepoint_model::SeriesSet;
+    use kneepoint_model::run::{Observation, TrialId};
+
+    #[test]
+    fn who_is_charged_for_compiling_is_said_where_opcache_was_off() {
+        let account = Account {
+            phase: "knee".to_owned(),
+            arm: "base".to_owned(),
+            ..Account::default()
+        };
+        let said = |enabled: f64| {
+            let mut series = SeriesSet::default();
+            series.push(Layer::Php, metric::OPCACHE_ENABLED, "", 0.0, enabled);
+            let run = Run {
+                observations: vec![Observation {
+                    phase: "knee".to_owned(),
+                    arm: "base".to_owned(),
+                    trial: TrialId(1),
+                    series,
+                    waterfall: None,
+                }],
+                ..Run::default()
+            };
+            compiling(&run, &account)
+        };
+        assert!(said(0.0).is_some_and(|note| note.starts_with("OPcache is off")));
+        assert_eq!(said(1.0), None);
+        assert_eq!(compiling(&Run::default(), &account), None);
+    }
 }

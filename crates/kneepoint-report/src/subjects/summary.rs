@@ -2,10 +2,12 @@
 
 mod doubts;
 pub(crate) mod html;
+mod little;
 mod load;
 pub(crate) mod markdown;
 mod missing;
 mod never;
+mod now;
 pub(crate) mod terminal;
 
 pub(crate) use doubts::{HealthRange, health, reads_until_it_broke};
@@ -14,9 +16,9 @@ use super::limits::first_limit;
 use super::stack::waterfall::{self, Pair};
 use super::{capacity, contest, gate, replay};
 use crate::words::{self, plain};
-use kneepoint_model::run::{LimitResult, Standing};
+use kneepoint_model::run::{Decision, LimitResult, Standing};
 use kneepoint_model::units::RateUnit;
-use kneepoint_model::{Finding, GateVerdict, Interval, Run};
+use kneepoint_model::{Finding, GateVerdict, Interval, Run, Trial};
 use serde::Serialize;
 
 /// How a run came out.
@@ -48,6 +50,8 @@ pub struct Confirmation {
     pub offered_hz: f64,
     /// What that counts.
     pub unit: RateUnit,
+    /// How long it was in seconds; `None` where its step is not known.
+    pub window_s: Option<f64>,
     /// Its requests.
     pub requests: u64,
     /// Those of them that failed.
@@ -79,13 +83,15 @@ pub struct Summary {
     pub confirmation: Option<Confirmation>,
     /// What bound at first: code and title.
     pub bound_by: Option<(String, String)>,
+    /// What limits the stack after the changes, or that it is not known; `None` where no change was kept.
+    pub limited_now: Option<String>,
     /// Where a request's time goes at the end, in words.
     pub bound_now: Option<String>,
     /// Changes that were kept.
     pub kept: usize,
     /// Changes that were shown not to help.
     pub dropped: usize,
-    /// Remedies of suspected findings that could not be judged, by the code of the finding.
+    /// Remedies of suspected findings that could not be judged or were not tried, by the code of the finding.
     pub undecided: Vec<String>,
     /// Measured steps, invalid ones included.
     pub trials: usize,
@@ -126,8 +132,9 @@ pub fn summarise(run: &Run) -> Summary {
             .scenario
             .as_ref()
             .map(|scenario| scenario.slo.describe()),
-        confirmation: best.or(base).and_then(confirmation),
+        confirmation: best.or(base).and_then(|limit| confirmation(run, limit)),
         bound_by: run.headline().map(|it| (it.code.clone(), it.title.clone())),
+        limited_now: now::limited_now(run).map(|now| plain(&now)),
         bound_now: bound_now(run),
         kept,
         dropped: dropped.count(),
@@ -156,15 +163,44 @@ fn undecided_codes(run: &Run) -> Vec<String> {
         .collect()
 }
 
-/// ` Undecided: OPC-01, FPM-03.`, where remedies could not be judged.
+/// ` Undecided, because ...: OPC-01. Not tried, ...: FPM-03.`: what could not be judged, as the list of changes has it. What
+/// is suspected to limit comes first, since it alone makes a run undecided.
 fn still_open(run: &Run) -> String {
-    match undecided_codes(run) {
-        codes if codes.is_empty() => String::new(),
-        codes => format!(
-            " Undecided, because the run was too short or the machine too busy: {}.",
-            words::listed(&codes)
+    let suspected = |standing: Standing| {
+        let open = run.undecided().into_iter();
+        let open = open.filter(|(decision, _)| decision.standing() == standing);
+        codes(open.map(|(decision, _)| decision))
+    };
+    let undecided = suspected(Standing::Undecided);
+    let mut untried = suspected(Standing::NotTried);
+    untried.retain(|code| !undecided.contains(code));
+    let open = run.decisions.iter();
+    let mut others = codes(open.filter(|it| it.standing().is_open()));
+    others.retain(|code| !undecided.contains(code) && !untried.contains(code));
+    let told = [
+        (
+            "Undecided, because the run was too short or the machine too busy",
+            undecided,
         ),
+        ("Not tried, because there was no time left", untried),
+        ("Undecided or not tried, and not suspected to limit", others),
+    ];
+    let told = told.iter().filter(|(_, codes)| !codes.is_empty());
+    let told: Vec<String> = told
+        .map(|(what, codes)| format!(" {what}: {}.", words::listed(codes)))
+        .collect();
+    told.concat()
+}
+
+/// The codes of decisions, each once.
+fn codes<'a>(decisions: impl Iterator<Item = &'a Decision>) -> Vec<String> {
+    let mut codes: Vec<String> = Vec::new();
+    for decision in decisions {
+        if !codes.contains(&decision.code) {
+            codes.push(decision.code.clone());
+        }
     }
+    codes
 }
 
 fn subject(run: &Run) -> String {
@@ -315,11 +351,15 @@ pub(crate) fn next(run: &Run) -> Option<String> {
     Some(next.to_owned())
 }
 
-fn confirmation(limit: &LimitResult) -> Option<Confirmation> {
+/// The confirming stretch of a limit: the last one that was driven.
+fn confirmation(run: &Run, limit: &LimitResult) -> Option<Confirmation> {
+    let own = |trial: &&Trial| limit.trials.contains(&trial.id) && trial.purpose == "limit: soak";
+    let driven = run.trials.iter().rev().find(own);
     (limit.soak_arrivals > 0).then(|| Confirmation {
         arm: limit.arm.clone(),
         offered_hz: limit.soak_hz,
         unit: limit.unit(),
+        window_s: driven.map(|trial| trial.load.window_s),
         requests: limit.soak_arrivals,
         failed: limit.soak_failed,
         p95_ms: limit.soak_p95_ms,
@@ -327,27 +367,52 @@ fn confirmation(limit: &LimitResult) -> Option<Confirmation> {
     })
 }
 
+impl Summary {
+    /// What the confirming stretch came to, and what it says of R*; `None` where there was none.
+    pub(crate) fn confirmed(&self) -> Option<String> {
+        let stretch = self.confirmation.as_ref()?;
+        let limit_hz = self.best_hz.or(self.base_hz);
+        let proves = stretch.proves(limit_hz, stretch.arm == "best");
+        Some(format!("{} ({proves})", stretch.sentence()))
+    }
+}
+
 impl Confirmation {
-    /// What it says of this R*: that it holds, or at which lower rate load held.
-    pub(crate) fn proves(&self, limit_hz: Option<Interval>, is_new: bool) -> String {
+    /// Whether it says something of R* itself: it was driven at the lower end of an interval that is not wide. Another one
+    /// shows only that a lower rate holds.
+    fn is_near(&self, limit_hz: &Interval) -> bool {
         /// Rates this close are the same one: a stretch is driven at the lower end of the interval of its moment.
         const NEAR: f64 = 0.95;
+        let is_wide = limit_hz.estimate > words::WIDE * self.offered_hz;
+        self.offered_hz >= NEAR * limit_hz.low && !is_wide
+    }
+
+    /// What it says of this R*: that it holds, or that only a lower rate was shown to hold.
+    fn proves(&self, limit_hz: Option<Interval>, is_new: bool) -> String {
         let name = if is_new { "the new R*" } else { "R*" };
         match limit_hz {
             _ if !self.held => format!("at {name}"),
-            Some(limit) if self.offered_hz < NEAR * limit.low => {
-                format!("{name} is at least that; a stretch nearer to it was not driven")
-            }
+            Some(limit) if !self.is_near(&limit) => format!(
+                "{name} is at least that; {} was not confirmed",
+                words::rate_in(self.unit, limit.estimate)
+            ),
             _ => format!("confirms {name}"),
         }
     }
 
-    /// `0 of 4146 requests failed at 69.1/s, p95 148 ms`; where the SLO did not hold, that it did not.
-    pub(crate) fn sentence(&self) -> String {
+    /// ` in 12 s`, where that is known.
+    fn length(&self) -> String {
+        let window_s = self.window_s.map(words::duration);
+        window_s.map_or_else(String::new, |length| format!(" in {length}"))
+    }
+
+    /// `0 of 4146 requests failed in 60 s at 69.1/s, p95 148 ms`; where the SLO did not hold, that it did not.
+    fn sentence(&self) -> String {
         format!(
-            "{} of {} failed at {}, p95 {}{}",
+            "{} of {} failed{} at {}, p95 {}{}",
             words::count(self.failed),
             words::counted(self.requests, "request", "requests"),
+            self.length(),
             words::rate_in(self.unit, self.offered_hz),
             words::ms(self.p95_ms),
             if self.held { "" } else { ": not confirmed" },
@@ -359,8 +424,10 @@ fn bound_now(run: &Run) -> Option<String> {
     let pair = Pair::of_best(run).or_else(|| Pair::of_base(run))?;
     let knee = pair.knee?;
     let (part, share) = waterfall::largest(knee)?;
+    let broke = waterfall::near(run, pair.arm).and_then(|seen| waterfall::too_many(run, seen));
+    let broke = broke.map_or("", |_| ", where the SLO did not hold");
     Some(plain(&format!(
-        "{} takes {} of a request's time at {}",
+        "{} takes {} of a request's time at {}{broke}",
         words::part(part.layer, &part.what),
         words::share(share),
         words::requests_in(run.unit(), knee.offered_hz),
@@ -377,24 +444,32 @@ mod tests {
             arm: "base".into(),
             offered_hz: 28.8,
             unit: RateUnit::Requests,
+            window_s: None,
             requests: 354,
             failed: 0,
             p95_ms: Some(30.0),
             held: true,
         };
-        let limit = Some(Interval {
-            low: 36.8,
-            estimate: 89.9,
-            high: 220.0,
-        });
-        assert!(
-            stretch
-                .proves(limit, false)
-                .starts_with("R* is at least that")
-        );
+        let around = |low: f64, estimate: f64, high: f64| {
+            Some(Interval {
+                low,
+                estimate,
+                high,
+            })
+        };
+        let (wide, narrow) = (around(36.8, 89.9, 220.0), around(36.8, 38.0, 40.0));
+        let far = "R* is at least that; 89.9/s was not confirmed";
+        assert_eq!(stretch.proves(wide, false), far);
+        // The lower end of an interval as wide as that is not R*.
         stretch.offered_hz = 36.8;
-        assert_eq!(stretch.proves(limit, true), "confirms the new R*");
+        assert_eq!(stretch.proves(wide, false), far);
+        assert_eq!(stretch.proves(narrow, true), "confirms the new R*");
         stretch.held = false;
-        assert_eq!(stretch.proves(limit, false), "at R*");
+        assert_eq!(stretch.proves(narrow, false), "at R*");
+        stretch.window_s = Some(12.0);
+        assert_eq!(
+            plain(&stretch.sentence()),
+            "0 of 354 requests failed in 12 s at 36.8/s, p95 30.0 ms: not confirmed"
+        );
     }
 }

@@ -124,6 +124,26 @@ fn native() -> NativeAccount {
     }
 }
 
+/// What the kernel does for a proxy: so many of 100 samples in the search for a local port.
+pub(crate) fn proxy(searching: u64) -> NativeAccount {
+    let stack = |functions: &[&str], samples| KernelStack {
+        functions: functions.iter().map(|&name| name.to_owned()).collect(),
+        samples,
+    };
+    NativeAccount {
+        layer: Some(Layer::Proxy),
+        samples: 150,
+        kernel: vec![
+            stack(
+                &["__sys_connect", "tcp_v4_connect", "__inet_hash_connect"],
+                searching,
+            ),
+            stack(&["__x64_sys_writev", "tcp_sendmsg"], 100 - searching),
+        ],
+        ..NativeAccount::default()
+    }
+}
+
 /// The account of a configuration, in which PHP takes so many ms of CPU a request.
 pub(crate) fn account(arm: &str, offered_hz: f64, php_ms: f64) -> Account {
     let stack_ms = php_ms + 2.0;

@@ -5,7 +5,8 @@ use kneepoint_load::Owned;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-const AGENTS: &str = "Agents";
+/// Each argument names it by itself: `next_help_heading` would hold for all that follow, too.
+const AGENTS: &str = "Agents and their broker";
 
 /// What stands below the help.
 pub(super) const AFTER_HELP: &str = "\
@@ -49,7 +50,7 @@ pub struct FleetArgs {
     #[arg(long, value_name = "N|all", requires = "nats", help_heading = AGENTS)]
     pub agents: Option<AgentCount>,
     /// The broker
-    #[command(flatten, next_help_heading = AGENTS)]
+    #[command(flatten)]
     pub broker: BrokerArgs,
 }
 
@@ -58,10 +59,10 @@ pub struct FleetArgs {
 pub struct BrokerArgs {
     /// The NATS server that agents and their coordinator meet at: nats://HOST:4222 or tls://HOST:4222, with an account
     /// before the host where it wants one: nats://USER:PASSWORD@HOST:4222 or nats://TOKEN@HOST:4222
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", help_heading = AGENTS)]
     pub nats: Option<String>,
     /// The file of credentials of this account there (.creds)
-    #[arg(long, value_name = "FILE", requires = "nats")]
+    #[arg(long, value_name = "FILE", requires = "nats", help_heading = AGENTS)]
     pub creds: Option<PathBuf>,
 }
 
@@ -77,7 +78,7 @@ pub struct AgentArgs {
     /// A word about it for people that look for agents, such as its place or its network
     #[arg(long, value_name = "TAG")]
     pub tag: Option<String>,
-    /// Never send more than so many requests a second
+    /// Never send more than this many requests a second
     #[arg(long, value_name = "RATE")]
     pub max_rate: Option<String>,
     /// A host, an address or a network (10.0.0.0/24) that is yours and may be loaded although it serves no consent; may be

@@ -33,7 +33,7 @@ pub struct CompareArgs {
     /// where the last four come from)
     #[arg(long, value_name = "RUNTIME")]
     pub runtime: Vec<String>,
-    /// Compare the scenario with one that has other settings: NAME:LAYER.NAME=VALUE[,LAYER.NAME=VALUE]; may be repeated
+    /// Compare the scenario with one that has other settings: NAME:TIER.NAME=VALUE[,TIER.NAME=VALUE]; may be repeated
     #[arg(long, value_name = "NAME:SETTINGS")]
     pub with: Vec<String>,
     /// Compare them as they are, without tuning each first

@@ -6,6 +6,9 @@ use std::path::PathBuf;
 
 const GATE: &str = "Gate for a pipeline";
 
+/// How long it takes without `--budget`.
+pub(super) const USUAL_TIME: &str = "about 3 minutes of load, with --baseline-app about 5";
+
 /// What stands below the help.
 pub(super) const AFTER_HELP: &str = "\
 Examples:
@@ -18,10 +21,10 @@ Examples:
       --markdown comment.md --junit kneepoint.xml
 
 Exit codes:
-  0    R* was measured; with --ci, a loss of more than --max-loss is excluded
-  1    with --ci, a loss of more than --max-loss is shown
+  0    R* was measured; with --ci, capacity did not drop by more than --max-loss
+  1    with --ci, it did
   2    an error: an invalid scenario, a stack that does not answer, a baseline that does not fit
-  3    with --ci, neither: too noisy for the time there was, or measured on another machine \
+  3    with --ci, it could not tell: too noisy for the time there was, or measured on another machine \
        (--inconclusive pass makes it 0, --inconclusive fail makes it 1)
   130  ended by Ctrl-C; what was measured until then is kept";
 

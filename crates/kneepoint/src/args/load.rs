@@ -1,6 +1,6 @@
 //! Arguments of `kneepoint load`.
 
-use super::FleetArgs;
+use super::{FleetArgs, OUTPUT};
 use clap::{Args as ClapArgs, ValueEnum};
 use kneepoint_load::Owned;
 use kneepoint_model::StatusRange;
@@ -10,7 +10,6 @@ const TARGET: &str = "Target";
 const LOAD: &str = "Load";
 const REQUEST: &str = "Request";
 const JUDGEMENT: &str = "Assertions";
-const OUTPUT: &str = "Output";
 
 /// What stands below the help.
 pub(super) const AFTER_HELP: &str = "\

@@ -5,6 +5,9 @@ use clap::Args as ClapArgs;
 
 const WHO: &str = "Who will come";
 
+/// How long it takes without `--budget`.
+pub(super) const USUAL_TIME: &str = "2m; with --verify four times that";
+
 /// What stands below the help.
 pub(super) const AFTER_HELP: &str = "\
 Examples:
@@ -18,7 +21,7 @@ Examples:
     kneepoint plan --rate 400/s
 
 Exit codes:
-  0    R* was predicted; the output says how far the prediction was off at a rate that was kept aside
+  0    R* was predicted; the output says how far the prediction was off at a rate that was measured but not used for it
   2    an error: an invalid scenario, a stack that does not answer
   130  ended by Ctrl-C; what was measured until then is kept";
 
@@ -43,7 +46,7 @@ pub struct PlanArgs {
     /// A rate instead of users, such as 400/s
     #[arg(long, value_name = "RATE", conflicts_with = "users", help_heading = WHO)]
     pub rate: Option<String>,
-    /// Then drive the stack up to its limit, and tell how far off the prediction was; takes four times as long
+    /// Then drive the stack up to its limit, and tell how far off the prediction was; takes four times --budget
     #[arg(long)]
     pub verify: bool,
 }

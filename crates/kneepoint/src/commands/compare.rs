@@ -61,7 +61,7 @@ fn entries(args: &CompareArgs) -> Result<(Vec<Entry>, Vec<String>)> {
     for text in &args.with {
         let (name, settings) = text.split_once(':').with_context(|| {
             format!(
-                "--with {text}: write NAME:LAYER.NAME=VALUE, such as jit:php.opcache.jit=tracing"
+                "--with {text}: write NAME:TIER.NAME=VALUE, such as jit:php.opcache.jit=tracing"
             )
         })?;
         let settings = each_setting(settings);
@@ -73,7 +73,7 @@ fn entries(args: &CompareArgs) -> Result<(Vec<Entry>, Vec<String>)> {
 }
 
 /// The settings of `--with`, between commas. A comma within a value, as in a statement for the database, stays: what follows it
-/// is no LAYER.NAME=VALUE.
+/// is no TIER.NAME=VALUE.
 fn each_setting(text: &str) -> Vec<String> {
     let begins = |piece: &str| {
         let key = piece.split_once('=').map(|(key, _)| key.trim());

@@ -21,10 +21,10 @@ pub(super) fn run(args: &InitArgs) -> Result<ExitCode> {
         bail!("{}", is_there(&target));
     }
     let terminal = Arc::new(Terminal::new());
-    let facts = init::look(&root)?;
+    let mut facts = init::look(&root)?;
     tell_facts(&terminal, &facts);
     let stop = session::stop_flag()?;
-    let outcome = (!args.no_visit).then(|| visit(args, &root, &facts, &terminal, &stop));
+    let outcome = (!args.no_visit).then(|| visit(args, &root, &mut facts, &terminal, &stop));
     terminal.finish();
     if stop.load(Ordering::Relaxed) {
         return Ok(ExitCode::from(INTERRUPTED));
@@ -88,21 +88,39 @@ fn tell_facts(terminal: &Terminal, facts: &InitFacts) {
         terminal.line(&format!("seed: {}, {}", seed.path, seed.why));
     }
     if facts.redis {
-        terminal.line("cache: Redis, as its environment says");
+        terminal.line("cache: Redis, as its settings say");
     }
     for note in &facts.notes {
         terminal.line(&format!("note: {note}"));
     }
 }
 
+/// Visits the application, and tells what came of it. A site that sends everybody away who does not come over TLS is visited once
+/// more, as if the visitor did.
 fn visit(
+    args: &InitArgs,
+    root: &Path,
+    facts: &mut InitFacts,
+    terminal: &Arc<Terminal>,
+    stop: &Arc<AtomicBool>,
+) -> Result<VisitOutcome> {
+    terminal.line("visiting it in the lab ...");
+    let mut outcome = look_round(args, root, facts, terminal, stop)?;
+    if outcome.wants_tls && facts.come_over_tls() {
+        terminal.line("it sends visitors to https: visiting it once more with HTTPS = \"on\" ...");
+        outcome = look_round(args, root, facts, terminal, stop)?;
+    }
+    tell_outcome(terminal, &outcome);
+    Ok(outcome)
+}
+
+fn look_round(
     args: &InitArgs,
     root: &Path,
     facts: &InitFacts,
     terminal: &Arc<Terminal>,
     stop: &Arc<AtomicBool>,
 ) -> Result<VisitOutcome> {
-    terminal.line("visiting it in the lab ...");
     let draft = init::draft(facts, None);
     let asked = Visit {
         draft: &draft,
@@ -112,7 +130,10 @@ fn visit(
         loopback: args.loopback,
     };
     let observer = Arc::<Terminal>::clone(terminal);
-    let outcome = init::visit(&asked, stop, observer)?;
+    init::visit(&asked, stop, observer)
+}
+
+fn tell_outcome(terminal: &Terminal, outcome: &VisitOutcome) {
     for told in &outcome.told {
         terminal.line(told);
     }
@@ -138,5 +159,4 @@ fn visit(
             init::took(page)
         ));
     }
-    Ok(outcome)
 }

@@ -468,7 +468,7 @@ const KEYS: &[Key] = &[
         "keep",
         "`[\"php.pm.max_requests\"]`",
         "empty",
-        "Settings that tuning must not touch, as LAYER.NAME.",
+        "Settings that tuning must not touch, as TIER.NAME.",
     ),
     key(
         TUNE,

@@ -37,7 +37,7 @@ pub(super) fn read(
     let Some(node) = section.get("keep") else {
         return budget;
     };
-    const EXPECTED: &str = "LAYER.NAME, such as \"php.pm.max_requests\"";
+    const EXPECTED: &str = "TIER.NAME, such as \"php.pm.max_requests\"";
     let declared: BTreeSet<&str> = app_settings.iter().map(|one| one.name.as_str()).collect();
     for item in reader.array(
         node,

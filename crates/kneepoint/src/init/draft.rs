@@ -3,6 +3,7 @@
 use super::{FileChange, InitFacts, VisitOutcome, VisitPage};
 use crate::config::KINDS;
 use kneepoint_experiment::testbed::{Advice, Outsider};
+use kneepoint_model::AppKind;
 use std::fmt::Write as _;
 
 /// What a scenario says of an application that did not answer as it should.
@@ -99,7 +100,11 @@ fn app(text: &mut String, facts: &InitFacts, outsiders: &[Outsider]) {
          [app.env]\n",
     );
     if facts.env.is_empty() {
-        text.push_str("# APP_ENV = \"production\"\n");
+        let mode = match facts.kind {
+            AppKind::Symfony => "prod",
+            _ => "production",
+        };
+        let _ = writeln!(text, "# APP_ENV = \"{mode}\"");
     }
     for set in &facts.env {
         comment(text, &set.why);
@@ -179,13 +184,18 @@ fn memory_mib(facts: &InitFacts) -> u64 {
 
 fn requests(text: &mut String, outcome: Option<&VisitOutcome>) {
     let pages = outcome.map_or(&[][..], |outcome| &outcome.pages);
+    let host = outcome.and_then(|outcome| outcome.host.as_deref());
+    let name = host.map(|host| format!("headers = {{ Host = {} }}\n", quoted(host)));
+    let name = name.unwrap_or_default();
     if pages.is_empty() {
-        text.push_str(
+        let _ = write!(
+            text,
             "# What users ask for, by weight. Name pages that matter, and text that only a good answer contains.\n\
              [[request]]\n\
              path = \"/\"\n\
              weight = 1\n\
-             expect = { status = 200 }\n\n",
+             {name}\
+             expect = {{ status = 200 }}\n\n",
         );
         return;
     }
@@ -199,11 +209,12 @@ fn requests(text: &mut String, outcome: Option<&VisitOutcome>) {
         comment(text, told);
     }
     for page in pages {
-        request(text, page);
+        request(text, page, &name);
     }
 }
 
-fn request(text: &mut String, page: &VisitPage) {
+/// Writes a request for a page. `name` is the line that asks the site by its own name, where it insists on that.
+fn request(text: &mut String, page: &VisitPage, name: &str) {
     let _ = writeln!(text, "[[request]]");
     comment(text, &took(page));
     let expect = match &page.mark {
@@ -213,7 +224,7 @@ fn request(text: &mut String, page: &VisitPage) {
     };
     let _ = writeln!(
         text,
-        "path = {}\nweight = 1\nexpect = {expect}\n",
+        "path = {}\nweight = 1\n{name}expect = {expect}\n",
         quoted(&page.path)
     );
 }

@@ -10,6 +10,7 @@ mod known;
 mod listed;
 mod own;
 mod reads;
+mod redis;
 mod roles;
 pub(super) mod seeds;
 
@@ -27,42 +28,55 @@ use kneepoint_model::AppKind;
 use kneepoint_stack::detect::Detected;
 use listed::Listed;
 use reads::Reads;
+use std::collections::BTreeMap;
 use std::path::Path;
+
+/// Where installers write settings, relative to the application or to the directory of its front controller.
+const WRITTEN: [(&str, &str); 5] = [
+    ("Moodle", "config.php"),
+    ("MyBB", "inc/config.php"),
+    ("Nextcloud", "config/config.php"),
+    ("phpBB", "config.php"),
+    ("PrestaShop", "app/config/parameters.php"),
+];
+/// Directories of installers that shut a site as long as they are there.
+const INSTALLERS: [(&str, &str); 2] = [("Joomla", "installation"), ("phpBB", "install")];
 
 /// Finds the database, the way to it, and what it begins with.
 pub(super) fn look(root: &Path, found: &Detected, facts: &mut InitFacts) {
-    let reads = reads::look(root);
-    let environment = environment::look(root, found.kind, &reads);
     let public = found.front.parent().unwrap_or(Path::new(""));
     let files = database::settings_files(root, public);
+    let reads = reads::look(root, &files);
+    let environment = environment::look(root, found.kind, &reads);
     let settings = database::settings(&files);
-    // Of these two more is known than of others.
+    // A file is laid over Nextcloud's list.
     let listed = match found.name {
-        "Drupal" | "Nextcloud" => Vec::new(),
+        "Nextcloud" => Vec::new(),
         _ => listed::listed(&files),
     };
     let ini_files = ini::files(root, public);
     let sections = ini::databases(&ini_files);
     let elsewhere = wordpress_elsewhere(root, found, &settings);
-    let driver = files.iter().find_map(|file| match found.name {
-        "Drupal" => known::drupal_driver(file),
-        "Nextcloud" => own::nextcloud_driver(file),
-        _ => None,
-    });
     let told = database::engine(&settings)
         .or(environment.engine)
         .or_else(|| listed.iter().find_map(Listed::engine))
         .or_else(|| sections.iter().find_map(Section::engine))
-        .or_else(|| DbEngine::named(&driver?));
+        .or_else(|| engine_of_own(found, &files));
     let has_settings =
         !settings.is_empty() || !listed.is_empty() || !sections.is_empty() || elsewhere.is_some();
     let usual = (found.kind == AppKind::Wordpress).then_some(DbEngine::Mariadb);
-    let likely = told.or(usual).or(by_code(&reads));
+    let likely = told
+        .or(usual)
+        .or_else(|| database::by_default(&files))
+        .or(by_code(&reads));
     let name = database_name(elsewhere.as_ref(), &settings, &listed, &sections);
+    let of_list = database_of_own(found, &files);
     let wanted = seeds::Wanted {
         kind: found.kind,
         engine: likely,
-        database: name.or(environment.database.as_deref()),
+        database: name
+            .or(of_list.as_deref())
+            .or(environment.database.as_deref()),
     };
     let needs_one = has_settings || told.is_some() || reads_database(&environment, &reads);
     let seed = needs_one.then(|| seeds::best(root, wanted)).flatten();
@@ -85,15 +99,34 @@ pub(super) fn look(root: &Path, found: &Detected, facts: &mut InitFacts) {
     facts
         .hosts
         .extend(facts.seed.iter().flat_map(|seed| seed.hosts.clone()));
-    change_settings(root, found, &files, &settings, &reads, facts);
-    change_lists(&listed, facts);
+    change_settings(root, found, &files, &settings, &listed, &reads, facts);
+    change_lists(found, &listed, facts);
     change_ini(&ini_files, &sections, facts);
+    change_redis(found, &files, facts);
     change_elsewhere(elsewhere, facts);
+    facts.changes = without_made(&files, std::mem::take(&mut facts.changes));
     set_environment(root, found, environment, facts);
     note_what_is_missing(root, found, has_settings, facts);
+    note_outside(root, &files, facts);
     if facts.engine.is_none() {
         facts.notes.extend(unclear(needs_one, usual, &reads));
     }
+}
+
+/// Which database the list of an application says that is read in a way of its own.
+fn engine_of_own(found: &Detected, files: &[SettingsFile]) -> Option<DbEngine> {
+    let driver = files.iter().find_map(|file| match found.name {
+        "Drupal" => known::drupal_driver(file),
+        "Nextcloud" => own::nextcloud_driver(file),
+        _ => None,
+    });
+    DbEngine::named(&driver?)
+}
+
+/// The name of the database in such a list.
+fn database_of_own(found: &Detected, files: &[SettingsFile]) -> Option<String> {
+    let mut files = files.iter().filter(|_| found.name == "Nextcloud");
+    files.find_map(own::nextcloud_database)
 }
 
 /// The name of the database, where a file has it.
@@ -173,18 +206,23 @@ fn change_settings(
     found: &Detected,
     files: &[SettingsFile],
     settings: &[DbSetting<'_>],
+    listed: &[Listed<'_>],
     reads: &Reads,
     facts: &mut InitFacts,
 ) {
     let server = facts.engine.filter(|engine| engine.server().is_some());
     // What Joomla's object says, it says itself.
     if let Some(engine) = server.filter(|_| found.name != "Joomla") {
-        let style = PortStyle::of(found.kind, engine, settings, reads);
+        let style = match listed.iter().any(Listed::is_port_alone) {
+            true => PortStyle::Apart,
+            false => PortStyle::of(found.kind, engine, settings, reads),
+        };
         let (changes, notes) = changes::of_database(engine, settings, style);
         facts.changes.extend(changes);
         facts.notes.extend(notes);
     }
     facts.changes.extend(own::changes(root, found.name, files));
+    facts.changes.extend(changes::of_overriding(root, reads));
     for file in files {
         facts.changes.extend(known::own_paths(root, file));
         match (found.kind, found.name, file.path.as_str()) {
@@ -202,11 +240,13 @@ fn change_settings(
     }
 }
 
-fn change_lists(listed: &[Listed<'_>], facts: &mut InitFacts) {
+fn change_lists(found: &Detected, listed: &[Listed<'_>], facts: &mut InitFacts) {
     let Some(engine) = facts.engine.filter(|engine| engine.server().is_some()) else {
         return;
     };
-    for list in listed {
+    // Drupal's own statement is changed whatever stands in its list.
+    let is_changed = |list: &&Listed<'_>| found.name == "Drupal" && list.is_in(known::DRUPAL);
+    for list in listed.iter().filter(|list| !is_changed(list)) {
         match list.change(engine) {
             Ok(change) => facts.changes.push(change),
             Err(note) => facts.notes.push(note),
@@ -225,6 +265,34 @@ fn change_ini(files: &[SettingsFile], sections: &[Section<'_>], facts: &mut Init
     }
 }
 
+fn change_redis(found: &Detected, files: &[SettingsFile], facts: &mut InitFacts) {
+    let changes = redis::changes(files);
+    facts.redis |= !changes.is_empty() || own::is_in_redis(found.name, files);
+    facts.changes.extend(changes);
+}
+
+/// Changes without those that others before them make as well: what stands in two branches of the code is replaced in both at
+/// once, and a second time it would not be found.
+fn without_made(files: &[SettingsFile], changes: Vec<FileChange>) -> Vec<FileChange> {
+    let texts = files
+        .iter()
+        .map(|file| (file.path.clone(), file.text.clone()));
+    let mut texts: BTreeMap<String, String> = texts.collect();
+    let mut left: Vec<FileChange> = Vec::new();
+    for change in changes {
+        let is_same = |it: &FileChange| (&it.path, &it.find) == (&change.path, &change.find);
+        let text = texts.get_mut(&change.path);
+        if let (Some(find), Some(text)) = (&change.find, text) {
+            if left.iter().any(is_same) || !text.contains(find.as_str()) {
+                continue;
+            }
+            *text = text.replace(find.as_str(), &change.text);
+        }
+        left.push(change);
+    }
+    left
+}
+
 /// A file that is made from settings elsewhere takes the place of all changes of its own.
 fn change_elsewhere(elsewhere: Option<known::Elsewhere>, facts: &mut InitFacts) {
     if let Some(elsewhere) = elsewhere {
@@ -240,22 +308,54 @@ fn change_elsewhere(elsewhere: Option<known::Elsewhere>, facts: &mut InitFacts) 
 fn set_environment(root: &Path, found: &Detected, environment: Environment, facts: &mut InitFacts) {
     let has_server = facts.engine.is_some_and(|engine| engine.server().is_some());
     let redis = facts.redis;
+    let answers_over_tls = found.name == "Shopware" && environment.tls;
     facts.env = environment.values;
     facts.env.retain(|set| {
         (has_server || !set.value.contains("{DB_")) && (redis || !set.value.contains("{REDIS_"))
     });
     facts.env.extend(environment::mode(root, found));
+    facts.env.extend(answers_over_tls.then(|| EnvValue {
+        name: "HTTPS".into(),
+        value: "on".into(),
+        why: "It knows its own address with https alone, and the lab speaks http: to PHP it looks like TLS.".into(),
+    }));
+}
+
+fn note_outside(root: &Path, files: &[SettingsFile], facts: &mut InitFacts) {
+    for file in files {
+        let outside = known::outside(root, file, &facts.changes);
+        facts.notes.extend(outside);
+    }
+}
+
+/// The file that an installer has yet to write, or left empty.
+fn not_written(root: &Path, found: &Detected) -> Option<&'static str> {
+    let (_, file) = WRITTEN.iter().find(|(name, _)| *name == found.name)?;
+    let public = found.front.parent().unwrap_or(Path::new(""));
+    let is_there = |dir: &Path| {
+        let about = std::fs::metadata(root.join(dir).join(file));
+        about.is_ok_and(|about| about.len() > 0)
+    };
+    (!is_there(Path::new("")) && !is_there(public)).then_some(*file)
 }
 
 fn note_what_is_missing(root: &Path, found: &Detected, has_settings: bool, facts: &mut InitFacts) {
     let not_installed = match found.kind {
         AppKind::Wordpress if !has_settings && facts.told_in.is_none() => Some("wp-config.php"),
         AppKind::Mediawiki if !root.join("LocalSettings.php").exists() => Some("LocalSettings.php"),
-        _ => None,
+        _ => not_written(root, found),
     };
     if let Some(file) = not_installed {
         facts.notes.push(format!(
             "{} has no {file}: it is not installed yet, and only its installer would be measured; install it first",
+            found.name
+        ));
+    }
+    facts.notes.extend(environment::only_an_example(root));
+    let mut installers = INSTALLERS.iter().filter(|(name, _)| *name == found.name);
+    if let Some((_, dir)) = installers.find(|(_, dir)| root.join(dir).is_dir()) {
+        facts.notes.push(format!(
+            "{} may show nobody a page as long as {dir} is there: remove that directory once it is installed",
             found.name
         ));
     }

@@ -1,5 +1,8 @@
 //! Whole directories, from their files to a scenario that can be read.
 
+mod applications;
+mod installed;
+
 use super::*;
 use tempfile::TempDir;
 
@@ -366,6 +369,18 @@ fn codeigniter_is_set_to_production() {
 }
 
 #[test]
+fn visitors_come_over_tls_where_the_site_insists() {
+    let dir = app(&empty(&["index.php"]));
+    let mut facts = look(dir.path()).expect("an application");
+    assert!(!draft(&facts, None).contains("HTTPS"));
+    assert!(facts.come_over_tls() && !facts.come_over_tls());
+    let text = draft(&facts, None);
+    assert_eq!(text.matches("\nHTTPS = \"on\"\n").count(), 1, "{text}");
+    let read = config::parse(&text, dir.path(), "kneepoint.toml", &config::StackServers);
+    assert!(read.is_ok(), "{read:?}");
+}
+
+#[test]
 fn what_a_visit_saw_is_written_as_a_mix() {
     let dir = app(&empty(&["index.php"]));
     let facts = look(dir.path()).expect("an application");
@@ -379,13 +394,16 @@ fn what_a_visit_saw_is_written_as_a_mix() {
             time_ms: 1.25,
             php_ms: Some(0.5),
         }],
-        failure: None,
+        host: Some("shop.test".into()),
+        ..VisitOutcome::default()
     };
     let text = draft(&facts, Some(&outcome));
     let scenario = config::parse(&text, dir.path(), "kneepoint.toml", &config::StackServers);
     let scenario = scenario.unwrap_or_else(|errors| panic!("{errors}\n{text}"));
     let request = &scenario.workload.requests[0];
     assert_eq!(request.path, "/start?a=\"b\"");
+    let name = ("Host".to_owned(), "shop.test".to_owned());
+    assert_eq!(request.headers, [name]);
     assert!(
         text.contains("# 2.0 KiB, 1.2 ms, 0.5 ms of it CPU of PHP"),
         "{text}"
@@ -397,6 +415,7 @@ fn what_a_visit_saw_is_written_as_a_mix() {
         ..VisitOutcome::default()
     };
     let text = draft(&facts, Some(&failed));
+    assert!(!text.contains("headers"), "{text}");
     assert!(
         text.contains("# NOT READY: GET / answers with status 500."),
         "{text}"
@@ -424,6 +443,15 @@ fn a_directory_without_php_is_refused_by_name() {
     let dir = app(&empty(&["index.html"]));
     let error = look(dir.path()).expect_err("no PHP").to_string();
     assert!(error.contains("public/index.php and index.php"), "{error}");
+}
+
+#[test]
+fn packages_that_bring_the_front_controller_along_are_asked_for() {
+    let asks = "{\"require\": {\"shopware/core\": \"~6.6\", \"symfony/flex\": \"~2\"}}";
+    let dir = app(&[("composer.json", asks)]);
+    let error = look(dir.path()).expect_err("no front").to_string();
+    let told = ". composer.json asks for packages, and vendor/autoload.php is not there: run `composer install` in ";
+    assert!(error.contains(told), "{error}");
 }
 
 #[test]

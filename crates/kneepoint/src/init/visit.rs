@@ -15,7 +15,10 @@ use kneepoint_experiment::testbed::Visited;
 use kneepoint_experiment::{ExperimentError, Observer, Testbed};
 use kneepoint_load::{Fetched, Page as Read};
 use kneepoint_model::{Request, Scenario};
-use links::{Site, has_unknown_query, is_harmless, steady};
+use links::{
+    Site, has_unknown_query, is_harmless, is_same_page, known_host, own_host, steady,
+    without_session,
+};
 use mix::{MOST_PAGES, Seen, choose, mark};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -92,6 +95,7 @@ fn in_testbed(
             stop,
             site: Site::new(&testbed.host_header(ARM)?),
             hosts: visit.hosts,
+            host: None,
             fetches: 0,
         };
         visitor.look_round(visit.needs, outcome)
@@ -129,6 +133,8 @@ struct Visitor<'t> {
     site: Site,
     /// What else is taken for the site's once it has answered: a redirect there is one away from the lab.
     hosts: &'t [String],
+    /// The name by which the site wants to be asked, where it does.
+    host: Option<String>,
     fetches: usize,
 }
 
@@ -172,12 +178,13 @@ impl Visitor<'_> {
 
     /// The start page, what it links to, and the page that is not there; `None` where there is no start page.
     fn look(&mut self, outcome: &mut VisitOutcome) -> Result<Option<Looked>, ExperimentError> {
-        let Some(start) = self.arrive("/", outcome)? else {
+        let Some(start) = self.arrive_at_start(outcome)? else {
             return Ok(None);
         };
         self.site.learn(start.read.hosts());
         self.site.learn(self.hosts.iter().map(String::as_str));
         let links = start.read.links(&start.path, |host| self.site.has(host));
+        let links: Vec<String> = links.iter().map(|link| without_session(link)).collect();
         let left_out = links.iter().filter(|link| has_unknown_query(link));
         Ok(Some(Looked {
             missing: self.ask(MISSING)?,
@@ -192,7 +199,57 @@ impl Visitor<'_> {
             return Err(ExperimentError::Interrupted);
         }
         self.fetches += 1;
-        self.testbed.visit(ARM, &Request::get(path))
+        let mut request = Request::get(path);
+        let host = self.host.iter().cloned();
+        request.headers = host.map(|host| ("Host".to_owned(), host)).collect();
+        self.testbed.visit(ARM, &request)
+    }
+
+    /// Asks the site from now on by its own name, where a redirect tells it. Whether it does.
+    fn takes_name(&mut self, location: &str, path: &str, outcome: &mut VisitOutcome) -> bool {
+        let name = own_host(location, path).or_else(|| known_host(location, path, self.hosts));
+        let Some(name) = name.filter(|_| self.host.is_none()) else {
+            return false;
+        };
+        outcome.told.push(format!(
+            "GET {path} redirects to {location}, the site's own address; the scenario asks it by that name."
+        ));
+        self.site.learn([name.as_str()]);
+        outcome.host = Some(name.clone());
+        self.host = Some(name);
+        true
+    }
+
+    /// The start page; where there is none under the lab's address, the one under the name that settings call the site's own:
+    /// some answer to no other.
+    fn arrive_at_start(
+        &mut self,
+        outcome: &mut VisitOutcome,
+    ) -> Result<Option<Arrived>, ExperimentError> {
+        let told = outcome.told.len();
+        let start = self.arrive("/", outcome)?;
+        let is_unknown = start.is_none() && self.host.is_none();
+        let Some(name) = self.hosts.first().filter(|_| is_unknown) else {
+            return Ok(start);
+        };
+        self.site.learn([name.as_str()]);
+        self.host = Some(name.clone());
+        let mut again = VisitOutcome::default();
+        let start = self.arrive("/", &mut again)?;
+        outcome.wants_tls |= again.wants_tls;
+        if start.is_none() {
+            self.host = None;
+            return Ok(None);
+        }
+        outcome.failure = None;
+        outcome.told.truncate(told);
+        outcome.told.push(format!(
+            "GET / answers with a page where it is asked for as {name}, which its settings call its own address; the scenario \
+             asks it by that name."
+        ));
+        outcome.told.extend(again.told);
+        outcome.host = Some(name.clone());
+        Ok(start)
     }
 
     /// The start page at the end of its redirects. `None` where it is none to be measured; the outcome says why.
@@ -216,13 +273,17 @@ impl Visitor<'_> {
                 return Ok(outcome.failure.is_none().then_some(arrived));
             };
             let Some(next) = self.site.path_of(location, &path) else {
+                if self.takes_name(location, &path, outcome) {
+                    continue;
+                }
                 outcome.failure = Some(format!(
                     "GET {path} redirects to {location} (status {status}), away from the lab's address: the application \
                      insists on its own. Make it take the address it is asked by (an [[app.file]] can)"
                 ));
                 return Ok(None);
             };
-            if location.starts_with("https://") && next == path {
+            if location.starts_with("https://") && is_same_page(&next, &path) {
+                outcome.wants_tls = true;
                 outcome.failure = Some(format!(
                     "GET {path} redirects to itself over https (status {status}), and the lab speaks http: have the application take \
                      http (an [[app.file]] can), or set HTTPS = \"on\" in [app.env], which most take for a connection over TLS"

@@ -97,7 +97,7 @@ fn an_impossible_setting_is_refused_before_anything_starts() {
     check(
         &["limit", &path, "--set", "php.pm.max_children"],
         directory.path(),
-        &["LAYER.NAME=VALUE"],
+        &["TIER.NAME=VALUE"],
     );
     check(
         &["limit", &path, "--set", "db.max_connections=5"],

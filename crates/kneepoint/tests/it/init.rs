@@ -161,3 +161,33 @@ fn init_says_what_is_missing_in_the_applications_own_words() {
     let scenario = std::fs::read_to_string(root.join("kneepoint.toml")).expect("a draft");
     assert!(scenario.contains("NOT READY"), "{scenario}");
 }
+
+#[test]
+fn init_asks_a_site_that_answers_to_its_own_name_alone_by_that_name() {
+    let _place = briefly_among_others();
+    let directory = tempfile::tempdir().expect("temp dir");
+    let root = directory.path().join("site");
+    std::fs::create_dir(&root).expect("a directory");
+    let write = |name: &str, content: &str| {
+        std::fs::write(root.join(name), content).expect("a file");
+    };
+    write(".env", "APP_URL=http://shop.test\n");
+    write(
+        "index.php",
+        "<?php if ($_SERVER['HTTP_HOST'] !== 'shop.test') { http_response_code(404); exit('<h1>No channel</h1>'); }\n\
+         echo '<html><head><title>Fish of the day</title></head><body><p>Cod.</p></body></html>';",
+    );
+    open_to_all(directory.path());
+    let output = run(&["init", "site", "--loopback"], directory.path());
+    let said = text(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("asked for as shop.test"), "{said}");
+    let scenario = std::fs::read_to_string(root.join("kneepoint.toml")).expect("the scenario");
+    for wanted in [
+        "headers = { Host = \"shop.test\" }",
+        "body_contains = \"Fish of the day\"",
+    ] {
+        assert!(scenario.contains(wanted), "no {wanted} in:\n{scenario}");
+    }
+    assert!(!scenario.contains("NOT READY"), "{scenario}");
+}

@@ -30,9 +30,9 @@ pub(crate) static RULE: Rule = Rule {
     title: "the CPU is the limit",
     doc: RuleDoc {
         what_it_is: "The cores simply have no more time, and no other cause was found. This is the limit a well-configured \
-            stack should have: no setting moves it much; less work per request or more cores do. That nothing is wrong \
-            is said only when every rule could judge, PHP's code was looked into, and no function, wait or extension \
-            stands out; otherwise the finding lists what stands out and what is not known.",
+            stack should have: no setting moves it much; less work per request or more cores do. The finding says that \
+            nothing is wrong only when every rule could judge, PHP's code was looked into, and no function, wait or \
+            extension stands out; otherwise it lists what stands out and what is not known.",
         how_it_shows: "The cores are busy, workers are running rather than waiting, goodput no longer follows the \
             offered rate, and no other rule has anything to say.",
         how_it_is_confirmed: "Give the stack one core more or one less: the limit follows in proportion.",

@@ -17,8 +17,8 @@ pub(crate) static RULE: Rule = Rule {
         what_it_is: "Its authors have ceased all work on NGINX Unit: there are no fixes, not for its security either. That \
             costs no speed, which is why it is noted and never named as what binds.",
         how_it_shows: "The project's page on GitHub says so, and the repository is archived.",
-        how_it_is_confirmed: "Compare it with what would follow it, each tuned: kneepoint compare --runtime unit --runtime \
-            fpm --runtime frankenphp.",
+        how_it_is_confirmed: "Compare Unit with the servers that could take its place, each tuned: kneepoint compare \
+            --runtime unit --runtime fpm --runtime frankenphp.",
         what_to_write: "A plan to move. PHP-FPM behind nginx runs the same scripts unchanged; so does FrankenPHP where \
             each request is run anew.",
         references: &["https://github.com/nginx/unit"],

@@ -59,12 +59,12 @@ mod tests {
             ),
             [
                 expect![[r#"
-            named: APP-07, APP-04
-            suspected app (24 %): Composer looks for each class in the directories: 30 % of PHP's CPU
-              saw vendor/composer/autoload_classmap.php does not hold the application's classes
-              saw 30 % of 100 stacks that computed were looking for files of classes, sampled 50 times a second, at 240/s offered for 10 s
-              set app.run.composer-classes = composer dump-autoload --optimize --no-interaction --no-scripts
-        "#]],
+                    named: APP-07, APP-04
+                    suspected app (12 %): Composer looks for each class in the directories: 15 % of PHP's CPU
+                      saw vendor/composer/autoload_classmap.php does not hold the application's classes
+                      saw 15 % of 100 stacks that computed were looking for files of classes, sampled 50 times a second, at 240/s offered for 10 s
+                      set app.run.composer-classes = composer dump-autoload --optimize --no-interaction --no-scripts
+                "#]],
                 expect![[r#"
             named: APP-07
             noted app (6.3 %): Composer looks for each class in the directories: 8.0 % of PHP's CPU

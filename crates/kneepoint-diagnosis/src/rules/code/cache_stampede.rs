@@ -29,17 +29,17 @@ pub(crate) static RULE: Rule = Rule {
     yields_to: &["FPM-06"],
     title: "a cached value runs out and many workers make it anew at once, again and again",
     doc: RuleDoc {
-        what_it_is: "A result that takes long to make is kept for some seconds. When it runs out, every request that comes \
-            before it is there again makes it, too: all workers do the same work at the same moment, and each slows the \
-            others. It is called a cache stampede.",
+        what_it_is: "A result that takes long to make is kept for some seconds, then it expires. Until the new value is \
+            stored, every request computes it: all workers do the same work at the same moment, and each slows the others. \
+            It is called a cache stampede.",
         how_it_shows: "The slowest response times rise and fall like the teeth of a saw, as far apart as the value is kept. \
             CPU or database peak with them, and it is quiet otherwise: most workers are at one line of PHP at once, and nobody \
             in between. A value that is kept for more than a few seconds runs out too seldom to be seen in a diagnosis.",
         how_it_is_confirmed: "Keep the value for twice as long in one run: the peaks are twice as far apart.",
-        what_to_write: "Let one make it, while the others answer with the old value. In Laravel:\n\n    \
+        what_to_write: "Let one worker compute it, while the others answer with the old value. In Laravel:\n\n    \
             Cache::flexible('teaser', [5, 60], fn () => Teaser::make());\n\nIn Symfony, CacheInterface::get() makes a value \
-            anew a little early, at a random moment. By hand: keep the value for longer than it counts as fresh, and have the \
-            one make it who gets SET lock 1 NX EX 10. Or let a cron job make it before it runs out.",
+            anew a little early, at a random moment. By hand: keep the value for longer than it counts as fresh, and only the \
+            worker that gets the lock (SET lock 1 NX EX 10) computes it. Or let a cron job compute it before it expires.",
         references: &[
             "https://laravel.com/docs/cache#swr",
             "https://symfony.com/doc/current/components/cache.html",

@@ -25,9 +25,9 @@ pub(crate) static RULE: Rule = Rule {
     title: "one function or plugin takes much of PHP's CPU",
     doc: RuleDoc {
         what_it_is: "Pages of one application share code, and sometimes one function of it is most of what they do: it is \
-            called far too often, or searches a list again and again. Field report S3 found one that was called \
-            430 000 times a request, and 22 000 times when a result was kept. Or a plugin that every page calls does more \
-            than the page itself.",
+            called far too often, or searches a list again and again. A field report found one that was called 430 000 times \
+            a request, and 22 000 times once its result was kept. Or a plugin that every page calls does more than the page \
+            itself.",
         how_it_shows: "The CPU is used up by PHP, and workers that compute are met in one function again and again, whatever \
             page they serve, or in one plugin's code and in what it calls.",
         how_it_is_confirmed: "Measure the limit with the function's result kept (a static variable, a cache), or with the \

@@ -69,12 +69,12 @@ mod tests {
             ),
             [
                 expect![[r#"
-            named: APP-07, APP-01
-            suspected app (24 %): Laravel reads its configuration anew for every request: 30 % of PHP's CPU
-              saw bootstrap/cache/config.php is missing
-              saw 30 % of 100 stacks that computed were loading configuration and routes, sampled 50 times a second, at 240/s offered for 10 s
-              set app.run.artisan-cache = mkdir -p bootstrap/cache && php artisan config:cache && { php artisan route:cache || true; }
-        "#]],
+                    named: APP-07, APP-01
+                    suspected app (12 %): Laravel reads its configuration anew for every request: 15 % of PHP's CPU
+                      saw bootstrap/cache/config.php is missing
+                      saw 15 % of 100 stacks that computed were loading configuration and routes, sampled 50 times a second, at 240/s offered for 10 s
+                      set app.run.artisan-cache = mkdir -p bootstrap/cache && php artisan config:cache && { php artisan route:cache || true; }
+                "#]],
                 expect![[r#"
             named: APP-07
             noted app (6.3 %): Laravel reads its configuration anew for every request: 8.0 % of PHP's CPU

@@ -18,8 +18,9 @@ pub(crate) static RULE: Rule = Rule {
     title: "one request runs the same query again and again",
     doc: RuleDoc {
         what_it_is: "A page reads a list with one query and then, in a loop, one more for every row: the author of each \
-            post, the price of each product. Each is fast; together they are a round trip and a bit of CPU on both \
-            sides for every row, and the page gets slower with every row that is added. It is called N+1.",
+            post, the price of each product. Each is fast; together they are a round trip and a bit of CPU on both sides \
+            for every row, and the page gets slower with every row that is added. It is called N+1. The code says MYS, \
+            and the rule holds for PostgreSQL as well.",
         how_it_shows: "Traced requests send one query, with other values each time, from one line of code. The database \
             is asked far more often than pages are served, and no query of it is slow.",
         how_it_is_confirmed: "Count the queries of one request with twice as many rows: they double. With the rows read \

@@ -26,7 +26,8 @@ pub(crate) static RULE: Rule = Rule {
         what_it_is: "Sessions, caches, logs and uploads that a page writes to files are fast as long as the kernel keeps them in \
             memory. fsync, a full page cache, an overlay of a container or a disk over the network makes the page wait for the \
             device itself, and a worker with it.",
-        how_it_shows: "Workers sleep in fsync, read or write on files; some in /proc/pressure/io grows; the CPU has time left.",
+        how_it_shows: "Workers sleep in fsync, read or write on files; the line `some` of /proc/pressure/io grows; the CPU \
+            has time left.",
         how_it_is_confirmed: "Put the directory in memory (tmpfs) for one run: the waits go away and the limit rises.",
         what_to_write: "Keep what is short-lived in memory or in Redis:\n\n    ; php.ini\n    session.save_path = \
             \"/dev/shm/sessions\"\n    sys_temp_dir = \"/dev/shm\"\n\nand write what must last outside of the page, in a queue.",

@@ -1,4 +1,4 @@
-//! KRN-10: the network takes no more from a tier.
+//! KRN-10: the network link of a tier is full.
 
 use crate::rule::prelude::*;
 use kneepoint_model::Metric;
@@ -25,11 +25,11 @@ pub(crate) static RULE: Rule = Rule {
     // Where nobody says what the link carries, there is nothing to judge.
     requires: &[],
     yields_to: &[],
-    title: "the network takes no more",
+    title: "the network link is full",
     doc: RuleDoc {
-        what_it_is: "A link carries a fixed number of bits a second: a card of 1 Gbit 118 MB, a small machine of a cloud often a tenth \
-            of that after its first minutes. Pages of 500 kB fill it with 240 a second. What does not fit waits in a queue, \
-            or is dropped and sent again.",
+        what_it_is: "A link carries a fixed number of bits a second. A 1 Gbit card carries 118 MB a second: 240 pages of \
+            500 kB fill it. A small machine of a cloud often has a tenth of that after its first minutes. What does not \
+            fit waits in a queue, or is dropped and sent again.",
         how_it_shows: "The bytes a second stop growing while the CPU has time left; responses get slower with their size, and \
             segments are sent again.",
         how_it_is_confirmed: "Ask for the same pages without their large parts for one run: the limit rises by as much as they \
@@ -55,12 +55,16 @@ fn check(evidence: &Evidence) -> Option<Finding> {
     if used.share() < NEARLY_FULL {
         return None;
     }
+    let full = match used.share() >= FULL {
+        true => "full",
+        false => "nearly full",
+    };
     let phase = used.phase;
     let cpu = evidence.cpu_use(phase).map_or(0.0, |cpu| cpu.share);
     let mut verdict = RULE
         .finds(
             used.layer,
-            format!("the network takes no more from the {} host", used.layer),
+            format!("the network link of the {} host is {full}", used.layer),
         )
         .measured(
             format!(
@@ -151,7 +155,7 @@ mod tests {
             sending(19.2),
             expect![[r#"
                 named: KRN-10, FPM-01
-                suspected proxy (60 %): the network takes no more from the proxy host
+                suspected proxy (60 %): the network link of the proxy host is full
                   saw it sends 19.2 Mbit/s of 20.0 that the link carries, at 240/s offered for 10 s
                   saw 40 % of the machine's 2 cores used, at 240/s offered for 10 s
                   do: Send less: compress what is text, let browsers and a CDN keep what does not change, send pictures in the size that is shown; or take a faster link.
@@ -165,7 +169,7 @@ mod tests {
             sending(13.0),
             expect![[r#"
                 named: FPM-01
-                noted proxy (60 %): the network takes no more from the proxy host
+                noted proxy (60 %): the network link of the proxy host is nearly full
                   saw it sends 13.0 Mbit/s of 20.0 that the link carries, at 240/s offered for 10 s
                   saw 40 % of the machine's 2 cores used, at 240/s offered for 10 s
                   do: Send less: compress what is text, let browsers and a CDN keep what does not change, send pictures in the size that is shown; or take a faster link.

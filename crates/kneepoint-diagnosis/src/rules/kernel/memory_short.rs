@@ -31,8 +31,8 @@ pub(crate) static RULE: Rule = Rule {
         what_it_is: "When memory runs out, the kernel takes pages away that somebody will want again: code of programs, files \
             of the database, and what it writes to swap. Everybody who wants one waits for the disk. At last it kills a \
             process, most often a worker of PHP or the database.",
-        how_it_shows: "full in /proc/pressure/memory grows, major faults and swap in vmstat, response times of seconds at a \
-            rate that was fine before; `Out of memory: Killed process` in the kernel's log.",
+        how_it_shows: "The line `full` of /proc/pressure/memory grows, vmstat shows major faults and swap, and responses \
+            take seconds at a rate that was fine before; `Out of memory: Killed process` in the kernel's log.",
         how_it_is_confirmed: "Halve pm.max_children for one run: the pressure goes away and the rate rises.",
         what_to_write: "As many workers as fit, by what one takes in fact (PSS):\n\n    ; in the pool\n    pm.max_children = \
             12\n\nand smaller caches of the database and Redis; then more memory.",

@@ -23,9 +23,9 @@ pub(crate) static RULE: Rule = Rule {
     yields_to: &["SES-04"],
     title: "requests wait for one another's locks on rows",
     doc: RuleDoc {
-        what_it_is: "A statement that changes a row locks it until its transaction ends. When every request changes the \
-            same row, a counter or the stock of one article, all of them pass through it one after the other, however many \
-            workers and cores there are. The longer the transaction goes on behind the change, the fewer pass.",
+        what_it_is: "A statement that changes a row locks it until its transaction ends. When every request changes the same \
+            row, a counter or the stock of one article, all of them pass through it one after the other, however many \
+            workers and cores there are. The longer a transaction goes on after the change, the fewer requests pass.",
         how_it_shows: "Workers wait in recv towards the database while its CPU is idle; Innodb_row_lock_waits and \
             Innodb_row_lock_time grow with the requests.",
         how_it_is_confirmed: "Let each request change a row of its own for one run: the waits go away and the limit rises.",

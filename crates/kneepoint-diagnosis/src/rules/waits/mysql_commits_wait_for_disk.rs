@@ -16,9 +16,10 @@ pub(crate) static RULE: Rule = Rule {
     yields_to: &["MYS-06", "SES-04"],
     title: "commits of MariaDB wait for the disk",
     doc: RuleDoc {
-        what_it_is: "At the end of each transaction InnoDB writes its log and waits until the disk has it, so that a crash of \
-            the machine loses nothing. Without a transaction around them, each INSERT and UPDATE is one of its own. A disk of \
-            a cloud answers in one to ten milliseconds, and so a page that writes five rows one by one waits up to fifty.",
+        what_it_is: "At the end of each transaction InnoDB writes its log and waits until the disk has stored it, so \
+            that a crash of the machine loses nothing. Without a transaction around them, each INSERT and UPDATE is one \
+            of its own. A disk of a cloud answers in one to ten milliseconds, and so a page that writes five rows one by \
+            one waits up to fifty.",
         how_it_shows: "Workers wait in recv towards the database, whose CPU is idle, while one of its threads is in fsync nearly \
             all the time; pages that only read are fast.",
         how_it_is_confirmed: "innodb_flush_log_at_trx_commit = 2 for one run: the waits go away and the limit rises.",

@@ -1,4 +1,4 @@
-//! APP-09: requests wait for the addresses of names.
+//! APP-09: requests wait for DNS.
 
 use crate::evidence::Wait;
 use crate::rule::prelude::*;
@@ -35,15 +35,15 @@ pub(crate) static RULE: Rule = Rule {
     applies_to: AppliesTo::Any,
     requires: &[metric::WORKERS_WAITING],
     yields_to: &[],
-    title: "requests wait for the addresses of names",
+    title: "requests wait for DNS",
     doc: RuleDoc {
         what_it_is: "PHP keeps no address from one request to the next. Each new connection to a host by its name asks a \
             nameserver anew, and the worker waits for the answer. Where resolv.conf has search domains and a high `ndots` \
             (Kubernetes writes 5), one name costs several questions. A nameserver that does not answer costs 5 seconds before \
             the next one is asked.",
-        how_it_shows: "Workers wait in poll on port 53 of a nameserver, or a thread of curl does and they wait for it; packets \
-            to port 53 grow with the requests; with a silent nameserver, response times come in steps of 5 s. With musl (Alpine) the nameserver is not seen: workers \
-            wait in poll.",
+        how_it_shows: "Workers, or curl's own thread, wait for DNS (port 53 of a nameserver); packets to port 53 grow \
+            with the requests; with a silent nameserver, response times come in steps of 5 s. With musl (Alpine) the \
+            nameserver is not seen: workers wait in poll.",
         how_it_is_confirmed: "Write the names with their addresses into /etc/hosts for one run: the limit rises by the share of \
             the wait.",
         what_to_write: "Keep connections to the database and to Redis from request to request, and the answers of other services \
@@ -114,7 +114,7 @@ mod tests {
                 .traced("GET /rates", 10, vec![call]),
             expect![[r#"
                 named: APP-09, FPM-01
-                suspected app (44 %): requests wait for the addresses of names
+                suspected app (44 %): requests wait for DNS
                   saw recv 10.0.0.2:53 takes 44 % of the time of busy workers, at 190/s offered for 10 s
                   saw 10.5 ms of it in each request, at 190/s offered for 10 s
                   saw 89 % of the machine's 2 cores used, at 190/s offered for 10 s
@@ -130,7 +130,7 @@ mod tests {
             asking("recv 10.0.0.2:53", 2.0),
             expect![[r#"
             named: CAP-02
-            noted app (44 %): requests wait for the addresses of names
+            noted app (44 %): requests wait for DNS
               saw recv 10.0.0.2:53 takes 44 % of the time of busy workers, at 190/s offered for 10 s
               saw 10.5 ms of it in each request, at 190/s offered for 10 s
               saw 89 % of the machine's 2 cores used, at 190/s offered for 10 s
@@ -145,7 +145,7 @@ mod tests {
             asking("recv 127.0.0.53:53", 0.5),
             expect![[r#"
             named: CAP-02
-            noted app (11 %): requests wait for the addresses of names
+            noted app (11 %): requests wait for DNS
               saw recv 127.0.0.53:53 takes 11 % of the time of busy workers, at 190/s offered for 10 s
               saw 2.63 ms of it in each request, at 190/s offered for 10 s
               saw 89 % of the machine's 2 cores used, at 190/s offered for 10 s

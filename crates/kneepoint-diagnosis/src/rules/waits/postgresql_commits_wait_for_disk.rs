@@ -16,10 +16,10 @@ pub(crate) static RULE: Rule = Rule {
     yields_to: &["PG-03", "SES-04"],
     title: "commits of PostgreSQL wait for the disk",
     doc: RuleDoc {
-        what_it_is: "At the end of each transaction that changed something PostgreSQL writes its log (WAL) and waits until the \
-            disk has it, so that a crash loses nothing. Without BEGIN, each INSERT and UPDATE is a transaction of its own. A \
-            disk of a cloud answers in one to ten milliseconds, and a page that writes five rows one by one waits for five \
-            such answers.",
+        what_it_is: "At the end of each transaction that changed something PostgreSQL writes its log (WAL) and waits \
+            until the disk has stored it, so that a crash loses nothing. Without BEGIN, each INSERT and UPDATE is a \
+            transaction of its own. A disk of a cloud answers in one to ten milliseconds, and a page that writes five \
+            rows one by one waits for five such answers.",
         how_it_shows: "Workers wait in recv towards the database, whose CPU is idle; its processes are in fdatasync nearly all \
             the time (wait_event WALSync and WALWrite in pg_stat_activity); pages that only read are fast.",
         how_it_is_confirmed: "synchronous_commit = off for one run: the waits go away and the limit rises.",

@@ -21,9 +21,10 @@ pub(crate) static RULE: Rule = Rule {
     yields_to: &["SES-04"],
     title: "requests wait for one another's locks in PostgreSQL",
     doc: RuleDoc {
-        what_it_is: "A statement that changes a row locks it until its transaction ends, and so does SELECT ... FOR UPDATE; an \
-            advisory lock is held until somebody gives it back. Another that wants the same waits, and those behind it wait in \
-            turn. What the first does meanwhile, a request to another service or a slow page, all of them wait for.",
+        what_it_is: "A statement that changes a row locks it until its transaction ends, and so does SELECT ... FOR UPDATE; \
+            an advisory lock is held until somebody gives it back. Another transaction that wants the same row or lock \
+            waits, and others wait behind it. When the first one meanwhile asks another service, or its page is slow, all of \
+            them wait for that.",
         how_it_shows: "Workers wait in recv towards the database while its CPU is idle; pg_blocking_pids names who stands \
             before each; sessions are `idle in transaction` for longer than a page takes.",
         how_it_is_confirmed: "Let each request change a row of its own for one run: the waits go away and the limit rises.",

@@ -36,10 +36,10 @@ pub(crate) static RULE: Rule = Rule {
             load from few visitors the pool is used up.",
         how_it_is_confirmed: "Give every simulated visitor a cookie of their own: the limit rises.",
         what_to_write: "In the application, as soon as the session is read:\n\n    session_write_close();\n\nWhere it must \
-            stay locked, ask more often, and as many times more:\n\n    ; php.ini, the wait in microseconds\n    \
-            redis.session.lock_wait_time = 2000\n    redis.session.lock_retries = 1000\n\nAfter lock_retries attempts \
-            session_start() fails: with the usual 100, the shorter wait alone would give up after 0.2 s. \
-            Without the lock, of two requests that write the same session the last one wins.",
+            stay locked, ask more often, and raise the number of attempts by the same factor:\n\n    ; php.ini, the wait in \
+            microseconds\n    redis.session.lock_wait_time = 2000\n    redis.session.lock_retries = 1000\n\nAfter \
+            lock_retries attempts session_start() fails: with the usual 100, the shorter wait alone would give up after 0.2 \
+            s. Without the lock, of two requests that write the same session the last one wins.",
         references: &["https://github.com/phpredis/phpredis/issues/1966"],
     },
     check,

@@ -24,9 +24,9 @@ pub(crate) static RULE: Rule = Rule {
     yields_to: &[],
     title: "requests of one session wait for its row in the database",
     doc: RuleDoc {
-        what_it_is: "Sessions that a database keeps are locked there as files are: the row of the session, or a lock with its \
-            name, is taken by session_start() and given back when the request ends. Requests of one visitor run one after the \
-            other, each that waits occupies a worker and a connection, and a transaction stays open as long as a page.",
+        what_it_is: "Sessions in a database are locked as session files are: the row of the session, or a lock with its \
+            name, is taken by session_start() and given back when the request ends. Requests of one visitor run one after \
+            the other, each that waits occupies a worker and a connection, and a transaction stays open as long as a page.",
         how_it_shows: "Workers wait for the database in session_start(), for a SELECT by primary key that is slow only under \
             load; the database is idle, and tells of a lock on the table of sessions.",
         how_it_is_confirmed: "Give every simulated visitor a cookie of their own: the limit rises.",

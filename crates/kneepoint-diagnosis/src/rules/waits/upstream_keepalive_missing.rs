@@ -99,7 +99,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
     verdict
         .weight(if at_cliff { CLIFF } else { cost })
         .gain(format!(
-            "about {} of the limit at this rate, and the cliff of KRN-01 is gone",
+            "about {} of the limit at this rate; local ports last far longer (KRN-01)",
             format_share(cost)
         ))
         .refuted_by("as many connections opened with upstream keepalive on")

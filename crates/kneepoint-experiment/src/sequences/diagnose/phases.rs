@@ -45,7 +45,7 @@ pub(crate) fn gather(
         }
         let name = kind.name();
         let what = format!(
-            "{label}: watching every layer at {name} load ({})",
+            "{label}: watching every tier at {name} load ({})",
             limit.unit().format(rate_hz)
         );
         recorder.progress(&what, nth as f64 / 5.0, None);

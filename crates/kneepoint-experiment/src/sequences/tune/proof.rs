@@ -45,11 +45,12 @@ impl Tuner<'_, '_, '_> {
             self.recorder
                 .result(match self.recorder.run().undecided().len() {
                     0 => "no change won, so the configuration stays as it is",
-                    _ => "no change was shown to win, and some are undecided: the configuration stays as it is for now",
+                    _ => "no change was shown to win, and some could not be judged: the configuration stays as it is for now",
                 });
             return Ok(());
         }
-        self.recorder.stage("Prove: fresh start of base and best");
+        self.recorder
+            .stage("Prove: fresh start of the stack before and after the changes");
         self.stand_up(BEST, &current.scenario)?;
         self.restart(current)?;
         self.testbed.tear_down(&current.arm);
@@ -61,14 +62,15 @@ impl Tuner<'_, '_, '_> {
         let proof = ArmComparison {
             max_pairs: self.pairs_of_proof(0).max(MIN_PAIRS),
             seed: 91,
-            ..self.at_saturation((BASE, BEST), "best against base".to_owned())?
+            ..self.at_saturation((BASE, BEST), "after against before".to_owned())?
         };
         let (_, effect) = self.compared(&proof)?;
         self.recorder.write(Record::Proof(effect));
         self.testbed.tear_down(BASE);
         let limit = self.limit_of_the_best()?;
         if limit.rate_hz.estimate > 0.0 && self.recorder.left() > self.costs.diagnosis() {
-            self.recorder.stage("Diagnose the best: what binds now");
+            self.recorder
+                .stage("Diagnose the stack after the changes: what binds now");
             let best = Subject::named(BEST);
             let (evidence, findings) = diagnose(self.testbed, self.recorder, best, &limit)?;
             ask_what_else(self.recorder, &evidence, &findings);
@@ -94,14 +96,16 @@ impl Tuner<'_, '_, '_> {
     fn restart(&mut self, current: &Current) -> Result<(), ExperimentError> {
         let pairs = self.pairs_of_proof(1);
         if pairs < MIN_PAIRS {
-            self.recorder
-                .warn("no time left to see how much of the gain a restart takes");
+            // No warning: a report says by itself that it was not checked.
+            self.recorder.result(
+                "no time left to check whether a restart alone changes what the stack serves",
+            );
             return Ok(());
         }
         let comparison = ArmComparison {
             max_pairs: pairs,
             seed: 81,
-            ..self.at_saturation((&current.arm, BEST), "the best after a restart".to_owned())?
+            ..self.at_saturation((&current.arm, BEST), "the same after a restart".to_owned())?
         };
         let (verdict, effect) = self.compared(&comparison)?;
         if verdict == Verdict::Worse {

@@ -1,13 +1,12 @@
-//! What is said of a change that could be judged neither way.
+//! What is said of a change that could be judged neither way, beside what its comparison measured.
 
 use kneepoint_model::units::format_share;
 use kneepoint_model::{Effect, Finding};
 use kneepoint_planner::ab::WORTH;
-use kneepoint_planner::comparison::describe_effect;
 use kneepoint_planner::tune::Costs;
 use std::time::Duration;
 
-/// Why a change is undecided, what would decide it, and what it is expected to gain; `left` is what was left of the budget.
+/// Why a change was not tried, what would decide it, and what it is expected to gain; `left` is what was left of the budget.
 pub(super) fn in_words(
     finding: &Finding,
     effect: &Effect,
@@ -18,10 +17,9 @@ pub(super) fn in_words(
         "" => String::new(),
         gain => format!("; expected: {gain}"),
     };
-    if effect.pairs == 0 {
+    if !effect.was_measured() {
         return format!(
-            "undecided: not tried, since {:.0} s are left, which the proof of what was kept needs; a longer --budget \
-             would decide it{expected}",
+            "with {:.0} s left there was time for the final measurements only; a longer --budget would decide it{expected}",
             left.as_secs_f64()
         );
     }
@@ -36,10 +34,7 @@ pub(super) fn in_words(
         ),
         None => "a longer --budget would decide it".to_owned(),
     };
-    format!(
-        "undecided: {}; {decides}{expected}",
-        describe_effect(effect)
-    )
+    format!("{decides}{expected}")
 }
 
 #[cfg(test)]
@@ -80,8 +75,8 @@ mod tests {
             0,
             None,
             "a tenth of R*, from what connecting takes.",
-            "undecided: not tried, since 95 s are left, which the proof of what was kept needs; a longer --budget would decide \
-             it; expected: a tenth of R*, from what connecting takes",
+            "with 95 s left there was time for the final measurements only; a longer --budget would decide it; expected: a tenth \
+             of R*, from what connecting takes",
         );
     }
 
@@ -96,18 +91,12 @@ mod tests {
             6,
             Some((ratio, 0.1)),
             "a tenth of R*",
-            "undecided: capacity x1.03 (0.95 to 1.12), inconclusive in 6 pairs, smallest effect it could have seen 10 %; about \
-             76 s more of pairs, or a quieter machine, would show a gain of 5.0 %; expected: a tenth of R*",
+            "about 76 s more of pairs, or a quieter machine, would show a gain of 5.0 %; expected: a tenth of R*",
         );
     }
 
     #[test]
     fn one_of_too_few_pairs_needs_more_time_and_no_number_is_made_up() {
-        check(
-            2,
-            None,
-            "",
-            "undecided: capacity: no verdict from 2 pairs; a longer --budget would decide it",
-        );
+        check(2, None, "", "a longer --budget would decide it");
     }
 }

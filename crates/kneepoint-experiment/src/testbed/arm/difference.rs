@@ -2,9 +2,9 @@
 
 use super::Arm;
 use crate::testbed::app::ReplacedLine;
-use kneepoint_model::Address;
 use kneepoint_model::redact::HIDDEN;
 use kneepoint_model::run::FileDiff;
+use kneepoint_model::{Address, Layer};
 use kneepoint_stack::application::is_switch_word;
 use std::path::Path;
 
@@ -116,26 +116,32 @@ fn neutral(text: &str, arm: &Arm) -> String {
             }
         }
     }
-    for dir in arm.private_dirs() {
-        text = text.replace(&dir, "/LAB");
-    }
-    text
+    let files = arm.files.iter();
+    outside_the_lab(
+        text,
+        files.map(|(layer, file)| (*layer, file.path.as_path())),
+    )
 }
 
-impl Arm {
-    fn private_dirs(&self) -> Vec<String> {
-        let dirs = self.files.iter().filter_map(|(_, file)| {
-            // The private directory of a tier is the parent of its `etc`.
-            file.path
-                .ancestors()
-                .find(|path| path.file_name().is_some_and(|name| name == "etc"))
-                .and_then(Path::parent)
-        });
-        let mut dirs: Vec<String> = dirs.map(|path| path.display().to_string()).collect();
-        dirs.sort_by_key(|dir| std::cmp::Reverse(dir.len()));
-        dirs.dedup();
-        dirs
-    }
+/// A text with `/LAB/php` where it names the directory that the lab made for a tier, which the tier's files lie in.
+fn outside_the_lab<'p>(text: String, files: impl Iterator<Item = (Layer, &'p Path)>) -> String {
+    let mut dirs: Vec<(String, Layer)> = files
+        .filter_map(|(layer, file)| Some((host_dir(layer, file)?.display().to_string(), layer)))
+        .collect();
+    dirs.sort_by_key(|(dir, _)| std::cmp::Reverse(dir.len()));
+    dirs.dedup();
+    dirs.iter().fold(text, |text, (dir, layer)| {
+        text.replace(dir.as_str(), &format!("/LAB/{layer}"))
+    })
+}
+
+/// The directory of a tier's host, which is called after the arm and the tier.
+fn host_dir(layer: Layer, file: &Path) -> Option<&Path> {
+    let end = format!("-{layer}");
+    file.ancestors().skip(1).find(|path| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        name.is_some_and(|name| name.ends_with(&end))
+    })
 }
 
 fn push_diff(diffs: &mut Vec<FileDiff>, name: &str, before: &str, after: &str) {
@@ -156,6 +162,8 @@ fn push_diff(diffs: &mut Vec<FileDiff>, name: &str, before: &str, after: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testbed::arm::host_name;
+    use std::path::PathBuf;
 
     fn replaced(before: &str, after: &str) -> Vec<ReplacedLine> {
         vec![ReplacedLine {
@@ -203,6 +211,31 @@ mod tests {
         let log = "$wgDebugLogFile = '/srv/acme/x';";
         is(log, "$wgDebugLogFile = '';", "$wgDebugLogFile = '•••';");
         is("    'hunter2',", "// gone", "•••");
+    }
+
+    #[test]
+    fn directories_of_the_lab_are_no_difference() {
+        let text = |arm: &str| {
+            let path = |layer: Layer, name: &str| {
+                let host = host_name(arm, layer);
+                PathBuf::from(format!("/tmp/kneepoint-7-a/lab/{host}/{name}"))
+            };
+            let files = [
+                (Layer::Web, path(Layer::Web, "nginx.conf")),
+                (Layer::Php, path(Layer::Php, "conf.d/php.ini")),
+            ];
+            let (pid, root) = (path(Layer::Web, "run/nginx.pid"), path(Layer::Php, "app"));
+            let text = format!("pid {};\nroot {};\n", pid.display(), root.display());
+            outside_the_lab(
+                text,
+                files.iter().map(|(layer, path)| (*layer, path.as_path())),
+            )
+        };
+        assert_eq!(
+            text("base"),
+            "pid /LAB/web/run/nginx.pid;\nroot /LAB/php/app;\n"
+        );
+        assert_eq!(text("best"), text("base"));
     }
 
     #[test]

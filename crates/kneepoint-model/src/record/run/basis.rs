@@ -11,8 +11,6 @@ pub struct LimitBasis {
     pub steps: usize,
     /// Seconds of measured load: saturation, steps and the confirming stretch, invalid ones included.
     pub load_s: f64,
-    /// Half of the 95 % interval over the estimate.
-    pub half_width: f64,
     /// Largest share of the machine's time that others took during a step; `None` where it was not measured.
     pub steal_share: Option<f64>,
     /// Share of the machine that other programs used, on average over the load; `None` where it was not measured.
@@ -41,7 +39,6 @@ impl Run {
         LimitBasis {
             steps: limit.steps.len(),
             load_s: load().map(|point| point.window_s).sum(),
-            half_width: limit.rate_hz.relative_half_width(),
             steal_share: load()
                 .filter_map(|point| point.health.steal_share)
                 .reduce(f64::max),
@@ -108,7 +105,6 @@ mod tests {
             (basis.steps, basis.load_s, basis.steal_share),
             (1, 27.0, Some(0.02))
         );
-        assert!((basis.half_width - 0.05).abs() < 1e-9);
         limit.trials.clear();
         assert_eq!(run.limit_basis(&limit).load_s, 0.0);
     }

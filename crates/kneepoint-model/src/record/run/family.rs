@@ -12,11 +12,14 @@ impl Run {
     /// what a restart took, and the proof.
     #[must_use]
     pub fn comparisons(&self) -> Vec<&Effect> {
-        let tried = self
-            .decisions
-            .iter()
-            .flat_map(|decision| std::iter::once(&decision.effect).chain(&decision.leave_one_out));
-        tried.chain(&self.restarted).chain(&self.proof).collect()
+        let tried = self.decisions.iter().flat_map(|decision| {
+            // What was compared with everything else in place was left out by the same comparison.
+            let left_out = decision.leave_one_out.iter();
+            let left_out = left_out.filter(move |it| **it != decision.effect);
+            std::iter::once(&decision.effect).chain(left_out)
+        });
+        let all = tried.chain(&self.restarted).chain(&self.proof);
+        all.filter(|effect| effect.was_measured()).collect()
     }
 
     /// Comparisons with a verdict that stands by itself and not among all that were made (Holm).
@@ -56,6 +59,7 @@ mod tests {
             change: change.into(),
             e_value,
             verdict,
+            pairs: 3,
             ..Effect::default()
         }
     }
@@ -91,5 +95,19 @@ mod tests {
             .collect();
         assert_eq!(weak, ["redis"]);
         assert_eq!(run.comparisons().len(), 5);
+    }
+
+    #[test]
+    fn only_comparisons_that_were_made_count_and_each_once() {
+        let mut untried = tried("backlog", 1.0);
+        untried.effect.pairs = 0;
+        let mut beside_all = tried("pool-size", 25.0);
+        beside_all.leave_one_out = Some(beside_all.effect.clone());
+        let run = Run {
+            decisions: vec![untried, beside_all],
+            ..Run::default()
+        };
+        assert_eq!(run.comparisons().len(), 1);
+        assert!(run.weak_claims().is_empty());
     }
 }

@@ -1,6 +1,6 @@
 //! What is written down again of the same thing: a cause that is found once more, a change that is decided at last.
 
-use super::{Decision, Run, Standing};
+use super::{Decision, Run};
 use crate::Finding;
 
 impl Run {
@@ -36,7 +36,7 @@ impl Run {
             let is_same = known.code == decision.code
                 && known.layer == decision.layer
                 && (known.settings == decision.settings || untried);
-            is_same && known.standing() == Standing::Undecided
+            is_same && known.standing().is_open()
         });
         match open {
             Some(open) => *open = decision,

@@ -10,8 +10,10 @@ pub enum Standing {
     Kept,
     /// It was shown not to help, or not to help beside the others.
     Dropped,
-    /// Its comparison showed neither, or there was no time for one.
+    /// Its comparison showed neither.
     Undecided,
+    /// There was no time for a comparison.
+    NotTried,
 }
 
 impl Standing {
@@ -22,7 +24,14 @@ impl Standing {
             Self::Kept => "kept",
             Self::Dropped => "dropped",
             Self::Undecided => "undecided",
+            Self::NotTried => "not tried",
         }
+    }
+
+    /// Whether it is not known if the change helps.
+    #[must_use]
+    pub fn is_open(self) -> bool {
+        matches!(self, Self::Undecided | Self::NotTried)
     }
 }
 
@@ -55,6 +64,8 @@ impl Decision {
     pub fn standing(&self) -> Standing {
         if self.kept {
             Standing::Kept
+        } else if !self.effect.was_measured() {
+            Standing::NotTried
         } else if self.effect.verdict == Verdict::Inconclusive || self.effect.ratio.is_none() {
             Standing::Undecided
         } else {
@@ -64,11 +75,12 @@ impl Decision {
 }
 
 impl Run {
-    /// Remedies of suspected findings that could not be judged, in the order they were tried.
+    /// Remedies of suspected findings that could not be judged, those without a comparison among them, in the order they
+    /// came up.
     #[must_use]
     pub fn undecided(&self) -> Vec<(&Decision, &Finding)> {
         let undecided = self.decisions.iter();
-        let undecided = undecided.filter(|it| it.standing() == Standing::Undecided);
+        let undecided = undecided.filter(|it| it.standing().is_open());
         undecided
             .filter_map(|decision| {
                 let mut findings = self.findings.iter();
@@ -104,10 +116,12 @@ impl Run {
         refuted
     }
 
-    /// What the last comparison of a finding's remedy measured; `None` where none was made.
+    /// What the last comparison of a finding's remedy measured; `None` where none was made. A later value of the same setting
+    /// that was not tried takes nothing back.
     #[must_use]
     pub fn tried<'a>(&'a self, finding: &'a Finding) -> Option<&'a Effect> {
-        let decided = self.decisions.iter().rev().find(|it| it.answers(finding));
+        let mut tried = self.decisions.iter().rev();
+        let decided = tried.find(|it| it.answers(finding) && it.standing() != Standing::NotTried);
         let same = self.findings.iter().filter(|it| it.is_same_cause(finding));
         let confirmed = same.filter_map(|it| it.effects.last()).next_back();
         decided
@@ -185,7 +199,14 @@ mod tests {
         assert_eq!(standing(Verdict::Better, false), Standing::Dropped);
         let mut untried = decision("X", Verdict::default(), false);
         untried.effect.ratio = None;
+        assert_eq!(untried.standing(), Standing::NotTried);
+        // Of too few pairs, and of none that counted.
+        untried.effect.pairs = 2;
         assert_eq!(untried.standing(), Standing::Undecided);
+        (untried.effect.pairs, untried.effect.void_pairs) = (0, 3);
+        assert_eq!(untried.standing(), Standing::Undecided);
+        assert!(Standing::NotTried.is_open() && Standing::Undecided.is_open());
+        assert!(!Standing::Dropped.is_open());
     }
 
     #[test]
@@ -210,6 +231,22 @@ mod tests {
             .map(|(it, _)| it.code.as_str())
             .collect();
         assert_eq!(codes, ["OPC-01"]);
+    }
+
+    #[test]
+    fn a_remedy_that_was_not_tried_counts_as_undecided_and_takes_no_measurement_back() {
+        let mut untried = decision("OPC-01", Verdict::Inconclusive, false);
+        untried.effect.ratio = None;
+        let mut run = Run {
+            findings: vec![finding("OPC-01", Confidence::Suspected, "")],
+            decisions: vec![untried.clone()],
+            ..Run::default()
+        };
+        assert_eq!(run.undecided().len(), 1);
+        assert_eq!(run.tried(&run.findings[0]), None);
+        run.decisions = vec![decision("OPC-01", Verdict::Equivalent, false), untried];
+        let tried = run.tried(&run.findings[0]).expect("it was tried");
+        assert_eq!(tried.verdict, Verdict::Equivalent);
     }
 
     #[test]

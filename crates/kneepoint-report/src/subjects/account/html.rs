@@ -3,7 +3,7 @@
 use crate::html::Section;
 use crate::subjects::account::{self, Row};
 use crate::subjects::inside::flame;
-use crate::subjects::{arm_name, tone};
+use crate::subjects::{arm_name, tone, tuning_note};
 use crate::words;
 use kneepoint_model::Run;
 use kneepoint_model::account::{Account, CodeAccount, NativeAccount};
@@ -15,10 +15,12 @@ pub(crate) fn section(run: &Run) -> Option<Section> {
     if accounts.is_empty() {
         return None;
     }
+    let arms: Vec<&str> = accounts.iter().map(|one| one.arm.as_str()).collect();
     Some(Section {
         id: "account",
         title: "Where the CPU and the time go",
         body: html! {
+            @if let Some(note) = tuning_note(run, &arms) { p class="caption" { (note) } }
             @for account in accounts { (figure(run, account)) }
         },
     })
@@ -37,7 +39,7 @@ fn figure(run: &Run, account: &Account) -> Markup {
                 }
                 (table("tier", &account::cpu_rows(account)))
             }
-            @if let Some(code) = &account.code { (of_code(account, code)) }
+            @if let Some(code) = &account.code { (of_code(run, account, code)) }
             @for native in &account.native {
                 (of_kernel(run, account, native))
                 @let rows = account::native_rows(account, native);
@@ -50,7 +52,10 @@ fn figure(run: &Run, account: &Account) -> Markup {
             }
             @if !account.time.is_empty() {
                 h3 { "Where the time goes, " (name) }
-                p class="caption" { (account::time_sentence(account)) }
+                p class="caption" {
+                    (account::time_sentence(account))
+                    @if let Some(said) = account::overload(run, account) { " " (said) }
+                }
                 (table("part", &account::time_rows(account)))
             }
             @for note in &account.notes { p class="caption" { (words::sentence(note)) "." } }
@@ -86,12 +91,15 @@ fn of_kernel(run: &Run, account: &Account, native: &NativeAccount) -> Markup {
     }
 }
 
-fn of_code(account: &Account, code: &CodeAccount) -> Markup {
+fn of_code(run: &Run, account: &Account, code: &CodeAccount) -> Markup {
     let functions = account::function_rows(account, code);
     let files = account::file_rows(account, code);
     html! {
         h4 { "Of PHP's CPU, by owner of the code" }
-        p class="caption" { (account::code_basis(code)) }
+        p class="caption" {
+            (account::code_basis(code))
+            @if let Some(note) = account::compiling(run, account) { " " (note) }
+        }
         (table("owner", &account::owner_rows(account, code)))
         @if !functions.is_empty() {
             h4 { "By function" }

@@ -16,14 +16,13 @@ pub(crate) fn account(out: &mut String, run: &Run) {
     };
     if !account.cpu.is_empty() {
         section(out, "Where the CPU goes");
-        cpu(out, account);
+        cpu(out, run, account);
     }
     if !account.time.is_empty() {
         section(out, "Where a request's time goes");
-        line(
-            out,
-            &format!("{}\n", escaped(&account::time_sentence(account))),
-        );
+        let overload = account::overload(run, account).map(|said| format!(" {said}"));
+        let said = account::time_sentence(account) + &overload.unwrap_or_default();
+        line(out, &format!("{}\n", escaped(&said)));
         rows(
             out,
             ["part", "a request", "share", "where"],
@@ -32,7 +31,7 @@ pub(crate) fn account(out: &mut String, run: &Run) {
     }
 }
 
-fn cpu(out: &mut String, account: &Account) {
+fn cpu(out: &mut String, run: &Run, account: &Account) {
     line(
         out,
         &format!("{}\n", escaped(&account::cpu_sentence(account))),
@@ -43,7 +42,11 @@ fn cpu(out: &mut String, account: &Account) {
         account::cpu_rows(account),
     );
     let Some(code) = &account.code else { return };
-    line(out, &format!("\n{}\n", escaped(&account::code_basis(code))));
+    let mut basis = account::code_basis(code);
+    if let Some(note) = account::compiling(run, account) {
+        basis = format!("{basis} {note}");
+    }
+    line(out, &format!("\n{}\n", escaped(&basis)));
     let owners = account::owner_rows(account, code);
     rows(out, ["PHP's CPU", "a request", "share", ""], owners);
     let mut functions = account::function_rows(account, code);

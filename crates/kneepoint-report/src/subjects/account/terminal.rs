@@ -22,11 +22,14 @@ pub(crate) fn account(page: &mut Page, run: &Run) {
     if !account.cpu.is_empty() {
         page.heading("Where the CPU goes");
         indented(page, &account::cpu_sentence(account));
-        cpu(page, account);
+        cpu(page, run, account);
     }
     if !account.time.is_empty() {
         page.heading("Where a request's time goes");
         indented(page, &account::time_sentence(account));
+        if let Some(said) = account::overload(run, account) {
+            page.columns(&[("", 2, None)], &said, Some(Style::Alert));
+        }
         let parts = largest(account::time_rows(account), TIMES);
         let parts: Vec<String> = parts.iter().map(named).collect();
         indented(page, &format!("{}.", parts.join(", ")));
@@ -37,7 +40,7 @@ fn indented(page: &mut Page, text: &str) {
     page.columns(&[("", 2, None)], text, None);
 }
 
-fn cpu(page: &mut Page, account: &Account) {
+fn cpu(page: &mut Page, run: &Run, account: &Account) {
     let rows = account::cpu_rows(account);
     let (tiers, besides): (Vec<Row>, Vec<Row>) =
         rows.into_iter().partition(|row| row.share.is_some());
@@ -61,16 +64,30 @@ fn cpu(page: &mut Page, account: &Account) {
                 &functions(account, code),
                 Some(Style::Faint),
             );
+            if let Some(note) = account::compiling(run, account) {
+                page.columns(&[("", 31, None)], note, Some(Style::Faint));
+            }
         }
     }
-    let smaller = tiers.iter().skip(TIERS).chain(&besides);
-    let smaller: Vec<String> = smaller
+    let smaller = with_ms(tiers.get(TIERS..).unwrap_or_default());
+    if !smaller.is_empty() {
+        let others = [("", 2, None), ("others", 11, Some(Style::Faint))];
+        page.columns(&others, &smaller, None);
+    }
+    let besides = with_ms(&besides);
+    if !besides.is_empty() {
+        let stack = words::ms(Some(account.stack_ms()));
+        indented(page, &format!("Not counted in the {stack}: {besides}."));
+    }
+}
+
+/// `proxy 0.36 ms, cache 0.32 ms`.
+fn with_ms(rows: &[Row]) -> String {
+    let rows = rows.iter();
+    let told: Vec<String> = rows
         .map(|row| format!("{} {}", row.what, words::ms(row.ms)))
         .collect();
-    if !smaller.is_empty() {
-        let besides = [("", 2, None), ("besides", 11, Some(Style::Faint))];
-        page.columns(&besides, &smaller.join(", "), None);
-    }
+    told.join(", ")
 }
 
 /// `plugin rates 71 % (84 % with what it calls), WordPress core 21 %, unexplained 2.0 %`.

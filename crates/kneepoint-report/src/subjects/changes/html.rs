@@ -1,9 +1,9 @@
 //! Changes that were decided on: a forest plot of each A/B with its leave-one-out.
 
 use crate::html::axis::Axis;
-use crate::html::{Section, effect, spread};
+use crate::html::{Section, broken_at_dots, effect, spread};
 use crate::words;
-use kneepoint_model::run::Decision;
+use kneepoint_model::run::{Decision, Standing};
 use kneepoint_model::{Effect, Run};
 use maud::{Markup, html};
 
@@ -39,33 +39,47 @@ pub(crate) fn section(run: &Run) -> Option<Section> {
                         th scope="col" class="num" { "left out" }
                     } }
                     tbody {
-                        @for decision in &run.decisions { (row(&axis, decision)) }
+                        @for decision in &run.decisions { (row(run, &axis, decision)) }
                         @if let Some(restarted) = &run.restarted { (last_row(&axis, "restart", restarted)) }
                         @if let Some(proof) = &run.proof { (last_row(&axis, "all together", proof)) }
                     }
                 }
             }
+            @if let Some(told) = super::quantities(run) { p class="caption" { (told) } }
             (reasons(run))
             @for (decision, finding) in super::recommended(run) {
-                p { "Recommended, though its gain could not be measured: " code { (decision.effect.change) }
-                    " (" (decision.code) ", " (finding.title) ")." }
+                p { (super::RECOMMENDED) ": " code { (decision.effect.change) }
+                    " (" (decision.code) ", " (finding.title) "). " (super::untold(decision)) }
             }
         },
     })
 }
 
-fn row(axis: &Axis, decision: &Decision) -> Markup {
+fn row(run: &Run, axis: &Axis, decision: &Decision) -> Markup {
     let left_out = decision.leave_one_out.as_ref();
-    let verdict = decision.standing().name();
+    let standing = decision.standing();
+    // The class is one word.
+    let class = match standing {
+        Standing::NotTried => Standing::Undecided.name(),
+        other => other.name(),
+    };
     html! {
-        tr class=(verdict) {
+        tr class=(class) {
             td {
-                span class={ "verdict " (verdict) } { (verdict) } " " span class="code" { (decision.code) }
-                br; code { (decision.effect.change) }
+                span class={ "verdict " (class) } { (standing.name()) }
+                @if super::is_uncertain(run, decision) { ", " (super::NOT_CERTAIN) }
+                " " span class="code" { (decision.code) }
+                br; code { (broken_at_dots(&decision.effect.change)) }
+                @if standing != Standing::NotTried { br; small { (decision.effect.quantity) } }
             }
             td class="bar" { (picture(axis, &decision.effect, left_out, if decision.kept { "best" } else { "quiet" })) }
-            td class="num" { (effect::factor(&decision.effect)) }
-            td class="num" { @match left_out { Some(left_out) => (effect::factor(left_out)), None => span class="side" { "not made" } } }
+            td class="num" { @if standing != Standing::NotTried { (effect::factor(&decision.effect)) } }
+            td class="num" {
+                @match left_out {
+                    Some(left_out) => (effect::factor(left_out)),
+                    None => span class="side" { (super::not_left_out(run, decision)) },
+                }
+            }
         }
     }
 }
@@ -107,7 +121,10 @@ fn reasons(run: &Run) -> Markup {
                 dt { (decision.code) }
                 dd {
                     (decision.reason)
-                    br; small { (decision.effect.quantity) ": " (effect::basis(&decision.effect)) }
+                    @if decision.standing() != Standing::NotTried {
+                        @if !decision.reason.is_empty() { br; }
+                        small { (decision.effect.quantity) ": " (effect::basis(&decision.effect)) }
+                    }
                     @if let Some(left_out) = &decision.leave_one_out {
                         br; small { "left out, " (left_out.quantity) ": " (effect::basis(left_out)) }
                     }
@@ -116,13 +133,13 @@ fn reasons(run: &Run) -> Markup {
             @if let Some(restarted) = &run.restarted {
                 dt { "Restart" }
                 dd {
-                    "The best freshly started against the same as tuning left it standing. "
+                    "The stack after the changes, freshly started, against the same as tuning left it standing. "
                     @if let Some(kept) = run.kept_gain() { (words::kept_gain(&kept)) ". " }
                     small { (effect::basis(restarted)) }
                 }
             }
             @if let Some(proof) = &run.proof {
-                dt { "Proof" } dd { "Base against best from a fresh start. " small { (effect::basis(proof)) } }
+                dt { "Proof" } dd { "Before against after, both freshly started. " small { (effect::basis(proof)) } }
             }
         }
     }

@@ -1,10 +1,10 @@
 //! Changes that were decided on, as a table.
 
-use super::{LEGEND, recommended};
+use super::{LEGEND, NOT_CERTAIN, RECOMMENDED, recommended};
 use crate::markdown::{escaped, line, section, table};
 use crate::words;
 use kneepoint_model::Run;
-use kneepoint_model::run::Decision;
+use kneepoint_model::run::{Decision, Standing};
 
 /// A row for each change; nothing where none was tried.
 pub(crate) fn decisions(out: &mut String, run: &Run) {
@@ -15,20 +15,26 @@ pub(crate) fn decisions(out: &mut String, run: &Run) {
     line(out, &format!("{}.\n", words::sentence(LEGEND)));
     let rows = run.decisions.iter().map(|decision| {
         vec![
-            decision.standing().name().into(),
+            match super::is_uncertain(run, decision) {
+                true => format!("{}, {NOT_CERTAIN}", decision.standing().name()),
+                false => decision.standing().name().into(),
+            },
             decision.code.clone(),
             match decision.kept {
                 true => written(decision),
                 false => decision.effect.change.clone(),
             },
-            format!(
-                "{} {}, {}",
-                decision.effect.quantity,
-                words::factor(&decision.effect),
-                words::effect_basis(&decision.effect)
-            ),
+            match decision.standing() {
+                Standing::NotTried => String::new(),
+                _ => format!(
+                    "{} {}, {}",
+                    decision.effect.quantity,
+                    words::factor(&decision.effect),
+                    words::effect_basis(&decision.effect)
+                ),
+            },
             decision.leave_one_out.as_ref().map_or_else(
-                || "not made".into(),
+                || super::not_left_out(run, decision).into(),
                 |effect| format!("{}, {}", words::factor(effect), words::effect_basis(effect)),
             ),
             decision.reason.clone(),
@@ -40,13 +46,19 @@ pub(crate) fn decisions(out: &mut String, run: &Run) {
         "change",
         "factor (95 % interval)",
         "leave-one-out",
-        "why",
+        "note",
     ];
     table(out, &columns, rows);
+    if let Some(told) = super::quantities(run) {
+        line(out, &format!("{}\n", escaped(&told)));
+    }
     for (decision, finding) in recommended(run) {
         let what = format!(
-            "Recommended, though its gain could not be measured: {} ({}: {}).",
-            decision.effect.change, decision.code, finding.title
+            "{RECOMMENDED}: {} ({}: {}). {}",
+            decision.effect.change,
+            decision.code,
+            finding.title,
+            super::untold(decision)
         );
         line(out, &escaped(&what));
     }

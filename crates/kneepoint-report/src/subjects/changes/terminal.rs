@@ -1,6 +1,6 @@
 //! Changes that were decided on, each with the trials it rests on.
 
-use super::LEGEND;
+use super::{LEGEND, NOT_CERTAIN, RECOMMENDED};
 use crate::text::{LABEL, Page, Style};
 use crate::words;
 use kneepoint_model::run::{Decision, Standing};
@@ -14,7 +14,7 @@ pub(crate) fn decisions(page: &mut Page, run: &Run) {
     page.heading("Changes (factor with over without, 95 % interval)");
     page.columns(&[("", 2, None)], LEGEND, Some(Style::Faint));
     for decision in &run.decisions {
-        change(page, decision);
+        change(page, run, decision);
     }
     let kept = run
         .kept_gain()
@@ -25,6 +25,9 @@ pub(crate) fn decisions(page: &mut Page, run: &Run) {
     if let Some(proof) = &run.proof {
         together(page, "proof", proof.verdict.name(), proof, "");
     }
+    if let Some(told) = super::quantities(run) {
+        page.columns(&[("", 2, None)], &told, Some(Style::Faint));
+    }
 }
 
 /// What stays to be done although its comparison did not end: what is wrong was read from the stack itself.
@@ -33,11 +36,13 @@ pub(crate) fn recommended(page: &mut Page, run: &Run) {
     if read.is_empty() {
         return;
     }
-    page.heading("Recommended, though its gain could not be measured");
+    page.heading(RECOMMENDED);
     for (decision, finding) in read {
+        let change = &decision.effect.change;
+        let untold = super::untold(decision);
         page.columns(
             &[("", 2, None), (&decision.code, 9, Some(Style::Strong))],
-            &format!("{}: {}", decision.effect.change, finding.title),
+            &format!("{change}: {}. {untold}", finding.title),
             None,
         );
     }
@@ -62,12 +67,16 @@ fn together(page: &mut Page, what: &str, verdict: &str, effect: &Effect, more: &
     );
 }
 
-fn change(page: &mut Page, decision: &Decision) {
+fn change(page: &mut Page, run: &Run, decision: &Decision) {
     let standing = decision.standing();
     let style = match standing {
         Standing::Kept => Style::Good,
         Standing::Dropped => Style::Faint,
-        Standing::Undecided => Style::Alert,
+        Standing::Undecided | Standing::NotTried => Style::Alert,
+    };
+    let what = match super::is_uncertain(run, decision) {
+        true => format!("{} ({NOT_CERTAIN})", decision.effect.change),
+        false => decision.effect.change.clone(),
     };
     page.columns(
         &[
@@ -75,7 +84,7 @@ fn change(page: &mut Page, decision: &Decision) {
             (&decision.code, 9, Some(Style::Strong)),
             (standing.name(), LABEL, Some(style)),
         ],
-        &decision.effect.change,
+        &what,
         Some(Style::Strong),
     );
     let mut detail = |label: &str, text: &str| {
@@ -91,6 +100,16 @@ fn change(page: &mut Page, decision: &Decision) {
             detail(label, &words::owners_setting(setting));
         }
     }
+    if standing != Standing::NotTried {
+        measured(&mut detail, decision);
+    }
+    if !decision.reason.is_empty() {
+        detail("note", &decision.reason);
+    }
+}
+
+/// What the comparison of a change showed, and the one without it.
+fn measured(detail: &mut impl FnMut(&str, &str), decision: &Decision) {
     let effect = &decision.effect;
     let result = |effect: &Effect| {
         format!(
@@ -109,5 +128,4 @@ fn change(page: &mut Page, decision: &Decision) {
         );
     }
     detail("measured", &words::effect_conditions(effect));
-    detail("because", &decision.reason);
 }

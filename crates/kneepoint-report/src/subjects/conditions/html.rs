@@ -37,6 +37,12 @@ pub(crate) fn section(run: &Run) -> Option<Section> {
     })
 }
 
+/// A send lag in ms that no step is left out for (method.md section 6).
+const NO_LAG_MS: f64 = 1.0;
+
+/// Why a step counts whose send lag looks as long as that of one which does not.
+const FEW_LATE: &str = "A p99 of few requests says little: a step is left out where clearly more than 1 in 100 left too late.";
+
 fn generator(health: &HealthRange) -> Markup {
     html! {
         dt { "Generator" }
@@ -47,6 +53,7 @@ fn generator(health: &HealthRange) -> Markup {
             (words::count(health.backlog_max)) " waiting for a connection"
             @if let Some(steal) = health.steal_share { ", steal " (words::share(steal)) }
             "."
+            @if health.send_lag_p99_ms > NO_LAG_MS { " " (FEW_LATE) }
         }
         dt { "Ceiling" }
         dd { @match health.ceiling_hz {
@@ -82,7 +89,7 @@ fn noise(run: &Run) -> Option<String> {
     let least = visible.iter().copied().reduce(f64::min)?;
     let most = visible.iter().copied().reduce(f64::max)?;
     Some(format!(
-        "With 80 % power the comparisons could see effects from {} (the quietest) or {} (the noisiest) on.",
+        "Changes below {} would hardly show in the quietest comparison, and changes below {} in the noisiest.",
         words::share(least),
         words::share(most)
     ))
@@ -104,11 +111,12 @@ fn invalid(run: &Run) -> Markup {
             p { "None of " (words::counted(run.trials.len() as u64, "step", "steps")) " was invalid." }
         } @else {
             p class="caption" {
-                "The generator did not vouch for these: they were not used"
+                "The numbers of these steps are not sound, for the reasons given. "
                 @if summary::reads_until_it_broke(run) {
-                    "; used only to find where the rising load failed"
+                    "They were used only to find where the rising load failed."
+                } @else {
+                    "They were not used."
                 }
-                "."
             }
             ul { @for (trial, because) in &invalid {
                 li { "Step " (trial.id) ", " (trial.purpose) " of " (trial.arm) " at " (words::offered(&trial.load)) ": " (because) }
@@ -137,5 +145,29 @@ fn raw(run: &Run) -> Markup {
             summary { "Show it" }
             pre class="scroll raw" tabindex="0" { (csv) }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_send_lag_of_a_step_that_counts_is_explained() {
+        let told = |send_lag_p99_ms: f64| {
+            let health = HealthRange {
+                trials: 115,
+                cpu_share: 0.1,
+                send_lag_p99_ms,
+                achieved_share: 1.0,
+                backlog_max: 0,
+                steal_share: None,
+                offered_hz: 291.0,
+                ceiling_hz: None,
+            };
+            generator(&health).into_string()
+        };
+        assert!(told(10.8).contains(FEW_LATE));
+        assert!(!told(0.8).contains(FEW_LATE));
     }
 }

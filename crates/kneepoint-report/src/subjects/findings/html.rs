@@ -23,7 +23,7 @@ pub(crate) fn section(run: &Run) -> Option<Section> {
                 p { "No misconfiguration was found. The waterfall shows where the time goes." }
             } @else {
                 p class="caption" {
-                    "In the order they were made. " em { "Suspected" } ": the evidence fits. " em { "Confirmed" }
+                    (super::ORDER) " " em { "Suspected" } ": the evidence fits. " em { "Confirmed" }
                     ": an intervention moved the limit as predicted. " em { "Proved" } ": the remedy won an A/B."
                 }
             }
@@ -48,7 +48,7 @@ fn article(run: &Run, told: &Told<'_>) -> Markup {
             p class="side" {
                 span class={ "confidence " (finding.confidence.name()) } { (finding.confidence.name()) }
                 " · " (finding.layer)
-                @if told.times > 1 { " · in " (told.times) " diagnoses" }
+                @if told.times > 1 { " · found " (told.times) " times" }
                 @if let Some(decision) = told.decision { " · remedy " (decision.standing().name()) }
             }
             dl {
@@ -63,7 +63,7 @@ fn article(run: &Run, told: &Told<'_>) -> Markup {
                     dt { "Remedy" }
                     dd { (remedy.text) (settings(run, &remedy.settings)) }
                 }
-                @if !finding.expected_gain.is_empty() { dt { "Expected gain" } dd { (finding.expected_gain) } }
+                @if let Some(gain) = super::expected_gain(finding) { dt { "Expected gain" } dd { (gain) } }
                 @if !finding.effects.is_empty() { dt { "Measured" } dd { (effect::table(&finding.effects)) } }
                 @if !finding.source.is_empty() { dt { "Source" } dd class="side" { (finding.source) } }
             }

@@ -1,6 +1,6 @@
 //! Findings as a table.
 
-use super::{LEGEND, told};
+use super::{LEGEND, ORDER, told};
 use crate::markdown::{line, section, table};
 use crate::words;
 use kneepoint_model::Run;
@@ -12,13 +12,7 @@ pub(crate) fn findings(out: &mut String, run: &Run) {
         return;
     }
     section(out, "Findings");
-    line(
-        out,
-        &format!(
-            "In the order they were made. {}.\n",
-            words::sentence(LEGEND)
-        ),
-    );
+    line(out, &format!("{ORDER} {}.\n", words::sentence(LEGEND)));
     let rows = all.iter().map(|told| {
         let finding = told.finding;
         let seen = finding
@@ -47,7 +41,7 @@ pub(crate) fn findings(out: &mut String, run: &Run) {
     });
     table(
         out,
-        &["code", "finding", "layer", "confidence", "seen", "remedy"],
+        &["code", "finding", "tier", "confidence", "seen", "remedy"],
         rows,
     );
 }

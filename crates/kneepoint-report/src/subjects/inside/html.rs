@@ -88,7 +88,7 @@ fn slow_requests(slow: &SlowRequests, arm: &str) -> Markup {
     let (requests, all) = slow.requests;
     let share = |count: u64, of: u64| words::share(count as f64 / of.max(1) as f64);
     html! {
-        h3 { "The slowest requests just below the limit, " (arm) }
+        h3 { "The slowest requests near R*, " (arm) }
         p class="caption" {
             "The " (words::count(requests)) " slowest of " (words::count(all)) " requests took "
             (words::ms(Some(slow.above_ms))) " or more. Where their workers were met meanwhile, beside those of all \

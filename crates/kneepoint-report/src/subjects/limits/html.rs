@@ -265,7 +265,7 @@ fn response(curves: &[Curve<'_>], slo: &Slo) -> Markup {
         return html! {};
     }
     let y_of = |point: &Point| point.quantile_ms.unwrap_or(most);
-    let label = format!("p{}, ms (log)", (slo.quantile * 1000.0).round() / 10.0);
+    let label = format!("{}, ms (log)", percentile(slo));
     let plot = Plot {
         x: rate_axis(curves),
         y: Axis::log(points().map(y_of).chain([target]), 1.2),
@@ -302,16 +302,30 @@ fn violations(curves: &[Curve<'_>], slo: &Slo) -> Markup {
     let allowed = slo.violating_share();
     let marks = html! {
         (bands(&plot, curves))
-        (plot.level(allowed, &format!("SLO {}", words::share(allowed))))
+        (plot.level(allowed, &format!("{}: {}", percentile(slo), words::share(allowed))))
         (dots(&plot, curves, |point| point.violating.max(SHARE_FLOOR)))
     };
     html! { figure {
         (plot.draw("violations", "Violating share over the offered rate", &described(curves), &marks))
-        figcaption class="caption" {
-            "Arrivals that failed or took longer than the SLO's response time. R* is where this share crosses the \
-             dashed line; steps with none are at the bottom edge."
-        }
+        figcaption class="caption" { (violations_caption(slo)) }
     } }
+}
+
+/// The quantile of the SLO as people write it: `p95`.
+fn percentile(slo: &Slo) -> String {
+    format!("p{}", (slo.quantile * 1000.0).round() / 10.0)
+}
+
+/// What the share is of, and how much of it the SLO allows: where its errors bind, R* is lower than the line says.
+fn violations_caption(slo: &Slo) -> String {
+    let ms = words::ms(Some(slo.response_time.as_secs_f64() * 1e3));
+    format!(
+        "Arrivals that failed or took longer than {ms}. {} <= {ms} allows {} of them, which is the dashed line. R* is where \
+         the share crosses it, or lower where more than {} fail. Steps with none are at the bottom edge.",
+        percentile(slo),
+        words::share(slo.violating_share()),
+        words::share(slo.errors)
+    )
 }
 
 fn legend(curves: &[Curve<'_>]) -> Markup {

@@ -23,19 +23,22 @@ pub(crate) fn limits(out: &mut String, run: &Run) {
                 Some(besides) => format!("{} ({besides})", rate(limit.rate_hz.estimate)),
                 None => rate(limit.rate_hz.estimate),
             },
-            words::range_in(limit.unit(), &words::told_interval(limit)),
+            words::range_in(limit.unit(), &limit.rate_hz),
             limit.bound_by.to_string(),
             rate(limit.saturation_hz),
-            format!(
-                "{} of {}{}",
-                words::count(limit.soak_failed),
-                words::count(limit.soak_arrivals),
-                if limit.soak_held {
-                    ""
-                } else {
-                    " (not confirmed)"
-                }
-            ),
+            match limit.soak_arrivals {
+                0 => "not driven".to_owned(),
+                driven => format!(
+                    "{} of {} at {}{}",
+                    words::count(limit.soak_failed),
+                    words::count(driven),
+                    rate(limit.soak_hz),
+                    match limit.soak_held {
+                        true => "",
+                        false => " (not confirmed)",
+                    }
+                ),
+            },
             words::limit_basis(&run.limit_basis(limit)),
         ]
     });
@@ -44,8 +47,8 @@ pub(crate) fn limits(out: &mut String, run: &Run) {
         "R*",
         "95 % interval",
         "limited by",
-        "at most, however slowly",
-        "failed below R*",
+        "served in a closed loop",
+        "failed in a longer stretch",
         "measured",
     ];
     table(out, &columns, rows);

@@ -1,9 +1,9 @@
 //! The stack as a picture: tiers joined in a chain, the binding layer marked, key numbers beside.
 
 use crate::html::Section;
-use crate::subjects::is_compared;
 use crate::subjects::stack::waterfall::{Pair, phase};
 use crate::subjects::stack::{self, TierNumbers};
+use crate::subjects::{arm_name, is_compared};
 use crate::words;
 use kneepoint_model::{Layer, Run, Tier, units};
 use maud::{Markup, html};
@@ -114,7 +114,7 @@ fn numbers(tier: &Tier, before: &TierNumbers, after: Option<&TierNumbers>) -> Ma
     }
 }
 
-/// `6.2 of 511`.
+/// `6.2 of 511`, which a narrow box breaks before `of`: beside another it would stand out of its box.
 fn of(value: f64, limit: Option<f64>) -> String {
     let value = if value >= 100.0 {
         format!("{value:.0}")
@@ -122,7 +122,7 @@ fn of(value: f64, limit: Option<f64>) -> String {
         format!("{value:.1}")
     };
     match limit.filter(|limit| limit.is_finite()) {
-        Some(limit) => format!("{value}\u{a0}of\u{a0}{}", words::count(limit as u64)),
+        Some(limit) => format!("{value} of\u{a0}{}", words::count(limit as u64)),
         None => value,
     }
 }
@@ -150,8 +150,9 @@ fn caption(run: &Run) -> String {
         ))
     });
     let measured = match (&loads[0], &loads[1], last_arm(run)) {
-        (Some(before), Some(after), Some(_)) => {
-            format!(" Measured at {before} before, at {after} after.")
+        (Some(before), Some(after), Some(last)) => {
+            let name = arm_name(run, last);
+            format!(" Measured at {before} before, at {after} {name}.")
         }
         (Some(before), ..) => format!(" Measured at {before}."),
         _ => String::new(),

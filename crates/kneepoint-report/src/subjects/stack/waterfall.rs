@@ -2,8 +2,9 @@
 
 pub(crate) mod html;
 
+use crate::words;
 use kneepoint_model::run::{Observation, Waterfall};
-use kneepoint_model::{Layer, Run};
+use kneepoint_model::{Layer, LoadPoint, Run, Slo};
 
 /// One part of a request's time at low load and at R*.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,11 +47,11 @@ impl<'a> Pair<'a> {
     }
 
     fn of(run: &'a Run, arm: &'a str) -> Option<Self> {
-        let phase = |name: &str| phase(run, arm, name)?.waterfall.as_ref();
+        let low = phase(run, arm, "low");
         let pair = Self {
             arm,
-            low: phase("low"),
-            knee: phase("knee").or_else(|| phase("over")),
+            low: low.and_then(|seen| seen.waterfall.as_ref()),
+            knee: near(run, arm).and_then(|seen| seen.waterfall.as_ref()),
         };
         (pair.low.is_some() || pair.knee.is_some()).then_some(pair)
     }
@@ -111,6 +112,40 @@ pub(crate) fn phase<'a>(run: &'a Run, arm: &str, name: &str) -> Option<&'a Obser
     }
 }
 
+/// The observation that a configuration's waterfall at R* is from: or one above it, where R* itself was not observed.
+pub(crate) fn near<'a>(run: &'a Run, arm: &str) -> Option<&'a Observation> {
+    ["knee", "over"]
+        .iter()
+        .filter_map(|name| phase(run, arm, name))
+        .find(|seen| seen.waterfall.is_some())
+}
+
+/// The share of requests that failed or were late in the step of an observation, where the SLO did not hold in it; `None` where
+/// it held, or where nobody can say.
+pub(crate) fn too_many(run: &Run, seen: &Observation) -> Option<f64> {
+    let slo = &run.scenario.as_ref()?.slo;
+    let trial = run.trials.iter().find(|trial| trial.id == seen.trial)?;
+    broke(slo, &trial.load)
+}
+
+fn broke(slo: &Slo, load: &LoadPoint) -> Option<f64> {
+    let share = load.violating_share();
+    let held = share <= slo.violating_share() && load.error_share() <= slo.errors;
+    (!held && load.validity.is_valid()).then_some(share)
+}
+
+/// `At 187/s the SLO did not hold: 54 % of the requests failed or were late. ...`: a rate just below R* may be too much in the
+/// moment it is looked at, and then the parts of the time are those of an overload. `None` where the SLO held.
+pub(crate) fn overload(run: &Run, seen: &Observation) -> Option<String> {
+    let share = too_many(run, seen)?;
+    Some(format!(
+        "At {} the SLO did not hold: {} of the requests failed or were late. The stack had more load than it could serve in \
+         time, and these times show that state.",
+        words::requests_in(run.unit(), seen.waterfall.as_ref()?.offered_hz),
+        words::share(share),
+    ))
+}
+
 /// The part that takes the largest share of a request's time, with its share.
 pub(crate) fn largest(
     waterfall: &Waterfall,
@@ -127,6 +162,7 @@ pub(crate) fn largest(
 mod tests {
     use super::*;
     use kneepoint_model::run::WaterfallPart;
+    use kneepoint_model::{Outcome, Validity};
 
     fn waterfall(parts: &[(Layer, &str, f64)]) -> Waterfall {
         Waterfall {
@@ -181,5 +217,27 @@ mod tests {
             largest(&knee).map(|(part, _)| part.what.as_str()),
             Some("queue")
         );
+    }
+
+    #[test]
+    fn a_step_broke_the_slo_by_lateness_or_by_errors_where_the_generator_was_sound() {
+        let check = |good: u64, failed: u64, validity: Validity, expected: Option<f64>| {
+            let mut load = LoadPoint {
+                arrivals: 1000,
+                good,
+                validity,
+                ..LoadPoint::default()
+            };
+            let counts = [(Outcome::Ok, 1000 - failed), (Outcome::Timeout, failed)];
+            load.outcomes.by_outcome = counts.into();
+            assert_eq!(broke(&Slo::default(), &load), expected, "{good} {failed}");
+        };
+        let late = || Validity::Invalid {
+            because: Vec::new(),
+        };
+        check(960, 0, Validity::Valid, None);
+        check(460, 0, Validity::Valid, Some(0.54));
+        check(980, 20, Validity::Valid, Some(0.02));
+        check(460, 0, late(), None);
     }
 }

@@ -1,13 +1,11 @@
 //! Reasons to doubt a number, and how the generator was doing.
 
+use super::little::little;
 use crate::subjects::arm_name;
 use crate::subjects::limits::limits;
 use crate::words::{self, plain};
 use kneepoint_model::run::{EntryKind, LimitResult};
 use kneepoint_model::{Run, Validity};
-
-/// Largest relative error of Little's law before a waterfall is doubted (method.md section 4).
-const LITTLE_ERROR_MOST: f64 = 0.05;
 
 /// How many times the highest offered rate a generator must be able to send (method.md section 6).
 const CEILING_LEAST: f64 = 3.0;
@@ -129,8 +127,9 @@ fn weak(run: &Run) -> Option<String> {
     let made = run.comparisons().len();
     (!changes.is_empty()).then(|| {
         format!(
-            "Of {made} comparisons some look better or worse by chance alone. These are clear by themselves, and not after Holm's \
-             correction for that: {}.",
+            "The run made {made} comparisons, so one of them may look better or worse by chance. What passed its own test, and \
+             not the stricter one for all of them together (Holm's correction): {}. That is likely, not certain; a second run \
+             that shows the same settles it.",
             changes.join("; ")
         )
     })
@@ -171,36 +170,6 @@ pub(crate) fn reads_until_it_broke(run: &Run) -> bool {
     stages.any(|stage| stage.borne_hz.iter().any(Option::is_some))
 }
 
-fn little(run: &Run) -> impl Iterator<Item = String> {
-    run.observations.iter().filter_map(|seen| {
-        let error = seen.waterfall.as_ref()?.little_error?;
-        (error > LITTLE_ERROR_MOST).then(|| {
-            format!(
-                "\"Where a request's time goes\"{}, {}: the parts of the time miss what Little's law says by {}, so they are \
-                 doubtful.",
-                if run.best.is_some() {
-                    format!(" {}", arm_name(run, &seen.arm))
-                } else {
-                    String::new()
-                },
-                phase(&seen.phase),
-                words::share(error)
-            )
-        })
-    })
-}
-
-/// A phase of a diagnosis in words.
-fn phase(name: &str) -> &str {
-    match name {
-        "low" => "at low load",
-        "knee" => "just below R*",
-        "repeat" => "just below R*, the second time",
-        "over" => "above R*",
-        other => other,
-    }
-}
-
 fn ceiling(run: &Run) -> Option<String> {
     let health = health(run)?;
     let ceiling = health.ceiling_hz?;
@@ -218,7 +187,33 @@ mod tests {
     use super::*;
     use kneepoint_model::replay::{Replay, Stage};
     use kneepoint_model::run::TrialId;
-    use kneepoint_model::{LoadPoint, Trial};
+    use kneepoint_model::{Effect, LoadPoint, Trial, Verdict};
+
+    #[test]
+    fn what_holds_by_itself_and_not_among_all_is_told_as_likely() {
+        let better = |change: &str, e_value| Effect {
+            change: change.into(),
+            e_value,
+            pairs: 3,
+            verdict: Verdict::Better,
+            ..Effect::default()
+        };
+        let mut run = Run {
+            restarted: Some(better("restart", 1e6)),
+            proof: Some(better("after against before", 25.0)),
+            ..Run::default()
+        };
+        assert_eq!(weak(&run), None);
+        run.restarted = Some(better("restart", 25.0));
+        let told = weak(&run).expect("neither reaches 40");
+        for part in [
+            "made 2 comparisons",
+            "together (Holm's correction): restart; after against before.",
+            "likely, not certain",
+        ] {
+            assert!(told.contains(part), "{part}: {told}");
+        }
+    }
 
     #[test]
     fn what_is_read_from_a_load_that_broke_is_not_called_unused() {

@@ -4,7 +4,7 @@ use super::{RunOutcome, Summary};
 use crate::html::axis::Axis;
 use crate::html::notes;
 use crate::html::spread;
-use crate::subjects::{arm_name, tone};
+use crate::subjects::{arm_name, changes, tone};
 use crate::words;
 use kneepoint_model::run::LimitResult;
 use kneepoint_model::units::RateUnit;
@@ -53,6 +53,11 @@ fn headline(run: &Run, summary: &Summary) -> String {
     match (summary.outcome, summary.base_hz, summary.best_hz) {
         (RunOutcome::Improved, _, Some(best)) => {
             let times = words::ratio(summary.gain.map_or(f64::NAN, |gain| gain.estimate));
+            let is_wide = |arm| run.limit(arm).is_some_and(words::is_wide);
+            let times = match is_wide("base") || is_wide("best") {
+                true => format!("about {times}"),
+                false => times,
+            };
             let rate = sustained(run, "best", best.estimate);
             if run.limit("best").is_some_and(refuted) {
                 format!(
@@ -91,11 +96,8 @@ fn headline(run: &Run, summary: &Summary) -> String {
                 (false, 0) => "",
                 (false, _) => " before the changes",
             };
-            let about = run.limit("base").or_else(|| run.limits.first());
-            let about = about.filter(|limit| words::is_wide(limit));
-            let about = about.map_or("", |_| "perhaps ");
             format!(
-                "{subject} sustains {about}{}{tail}",
+                "{subject} sustains {}{tail}",
                 sustained(run, "base", base.estimate)
             )
         }
@@ -103,17 +105,25 @@ fn headline(run: &Run, summary: &Summary) -> String {
     }
 }
 
-/// `26.3 visits per second (132 requests per second)`: R* of a configuration as the headline has it.
+/// `26.3 visits per second (132 requests per second)`: R* of a configuration as the headline has it. `about 205 requests per
+/// second (111 to 380)` where it is hardly known.
 fn sustained(run: &Run, arm: &str, rate_hz: f64) -> String {
     let limit = run.limit(arm).or_else(|| run.limits.first());
     let visits = limit.filter(|limit| limit.unit() == RateUnit::Visits);
-    match visits {
+    let told = match visits {
         Some(limit) => format!(
             "{} ({})",
             per_second(rate_hz, RateUnit::Visits),
             per_second(limit.in_requests_hz(rate_hz), RateUnit::Requests)
         ),
         None => per_second(rate_hz, RateUnit::Requests),
+    };
+    match limit.filter(|limit| words::is_wide(limit)) {
+        Some(limit) => {
+            let range = words::rate_range(&limit.rate_hz);
+            format!("about {told} ({})", range.trim_end_matches("/s"))
+        }
+        None => told,
     }
 }
 
@@ -139,16 +149,14 @@ fn limits(run: &Run) -> Markup {
     if measured.is_empty() {
         return html! {};
     }
-    let axis = Axis::from_zero(
-        measured
-            .iter()
-            .map(|limit| words::told_interval(limit).high),
-    );
-    let is_far = |limit: &LimitResult| limit.soak_hz < 0.95 * limit.rate_hz.low;
-    let each = if measured.iter().any(|limit| refuted(limit) || is_far(limit)) {
-        "A longer stretch of load just below it was to confirm it."
-    } else {
-        "A longer stretch of load just below it confirms it."
+    let axis = Axis::from_zero(measured.iter().map(|limit| limit.rate_hz.high));
+    let is_confirmed = |limit: &LimitResult| {
+        let stretch = super::confirmation(run, limit);
+        stretch.is_some_and(|it| it.held && it.is_near(&limit.rate_hz))
+    };
+    let each = match measured.iter().all(|limit| is_confirmed(limit)) {
+        true => "A longer stretch of load at the lower end of the interval confirms it.",
+        false => "",
     };
     html! {
         table class="limits" {
@@ -160,7 +168,7 @@ fn limits(run: &Run) -> Markup {
                 th scope="col" { span class="hidden" { "configuration" } }
                 th scope="col" { "R*" }
                 th scope="col" class="bar" { (spread::scale(&axis, 4, words::rate_tick)) }
-                th scope="col" { "confirmed" }
+                th scope="col" { "longer stretch of load" }
             } }
             tbody { @for limit in measured { (limit_row(run, &axis, limit)) } }
         }
@@ -169,7 +177,7 @@ fn limits(run: &Run) -> Markup {
 
 fn limit_row(run: &Run, axis: &Axis, limit: &LimitResult) -> Markup {
     let tone = tone(&limit.arm);
-    let told = words::told_interval(limit);
+    let told = limit.rate_hz;
     let mark = spread::interval(axis, &told, tone, 14.0, false);
     html! {
         tr {
@@ -178,17 +186,25 @@ fn limit_row(run: &Run, axis: &Axis, limit: &LimitResult) -> Markup {
                 @if let Some(besides) = limit.besides_visits() { br; small { (besides) } }
                 br; small { (words::limit_basis(&run.limit_basis(limit))) } }
             td class="bar" { div class="phone" { (spread::scale(axis, 4, words::rate_tick)) } (spread::row(axis, 28.0, Some(0.0), &words::interval_in(limit.unit(), &told), &mark)) }
-            td {
-                @if limit.soak_arrivals == 0 { "not confirmed" } @else {
-                    @if refuted(limit) { "not confirmed: " }
-                    (words::count(limit.soak_failed)) " of " (words::count(limit.soak_arrivals)) " failed"
-                    br;
-                    small { "p95 " (words::ms(limit.soak_p95_ms)) " at " (words::rate_in(limit.unit(), limit.soak_hz))
-                        "; limited by " (limit.bound_by) }
-                    @if let Some(machine) = crate::subjects::limits::machine_speed(limit) { br; small { "machine: " (machine) } }
-                }
-            }
+            td { (longer_stretch(run, limit)) }
         }
+    }
+}
+
+/// What the confirming stretch of a limit came to, at which rate and for how long: R* itself, or only a lower rate.
+fn longer_stretch(run: &Run, limit: &LimitResult) -> Markup {
+    let Some(stretch) = super::confirmation(run, limit) else {
+        return html! { "not confirmed: there was none" };
+    };
+    let rate = words::rate_in(limit.unit(), limit.rate_hz.estimate);
+    html! {
+        @if !stretch.held { "not confirmed: " }
+        @else if !stretch.is_near(&limit.rate_hz) { (rate) " was not confirmed, a lower rate was: " }
+        (words::count(stretch.failed)) " of " (words::count(stretch.requests)) " failed"
+        br;
+        small { "p95 " (words::ms(stretch.p95_ms)) " at " (words::rate_in(stretch.unit, stretch.offered_hz)) (stretch.length())
+            "; limited by " (limit.bound_by) }
+        @if let Some(machine) = crate::subjects::limits::machine_speed(limit) { br; small { (words::sentence(&machine)) } }
     }
 }
 
@@ -209,7 +225,8 @@ fn kept(run: &Run) -> Markup {
                     code { (decision.effect.change) } " "
                     @for setting in &decision.settings { br; (words::owners_setting(setting)) } br;
                     span class="side" { (decision.code) ", " (decision.effect.quantity) " "
-                        (words::factor(&decision.effect)) }
+                        (words::factor(&decision.effect))
+                        @if changes::is_uncertain(run, decision) { ", " (changes::NOT_CERTAIN) } }
                 }
             }
         }
@@ -221,6 +238,7 @@ fn conditions(run: &Run, summary: &Summary) -> Markup {
         dl class="facts" {
             @if let Some(slo) = &summary.slo { dt { "SLO" } dd { (words::units_tied(slo)) } }
             @if let Some((code, title)) = &summary.bound_by { dt { (if crate::subjects::is_compared(run) { "Limited at first by" } else { "Limited by" }) } dd { (code) " " (title) } }
+            @if let Some(now) = &summary.limited_now { dt { "Limited now by" } dd { (now) } }
             @if let Some(now) = &summary.bound_now { dt { "Where time goes" } dd { (now) } }
             @if let Some(next) = super::next(run) { dt { "Next" } dd { (next) } }
             @if run.machine.cores > 0 { dt { "Machine" } dd { (machine(run)) } }

@@ -19,13 +19,10 @@ pub(crate) fn head(out: &mut String, run: &Run, summary: &Summary) {
     if let Some(slo) = &summary.slo {
         line(out, &format!("- SLO: {}", escaped(slo)));
     }
-    if let Some(confirmation) = &summary.confirmation {
+    if let Some(confirmed) = summary.confirmed() {
         line(
             out,
-            &format!(
-                "- Confirming stretch: {}",
-                escaped(&confirmation.sentence())
-            ),
+            &format!("- Confirming stretch: {}", escaped(&confirmed)),
         );
     }
     if let Some((code, title)) = &summary.bound_by {
@@ -42,6 +39,9 @@ pub(crate) fn head(out: &mut String, run: &Run, summary: &Summary) {
                 escaped(title)
             ),
         );
+    }
+    if let Some(now) = &summary.limited_now {
+        line(out, &format!("- Limited now by: {}", escaped(now)));
     }
     if let Some(now) = &summary.bound_now {
         line(out, &format!("- Time: {}", escaped(now)));

@@ -7,10 +7,14 @@ pub(crate) fn missing(run: &Run) -> Vec<String> {
     if super::load::is_load(run) {
         return ending(run).into_iter().collect();
     }
-    [ending(run), limits(run), diagnosis(run), proof(run)]
-        .into_iter()
-        .flatten()
-        .collect()
+    let parts = [
+        ending(run),
+        limits(run),
+        diagnosis(run),
+        proof(run),
+        restart(run),
+    ];
+    parts.into_iter().flatten().collect()
 }
 
 fn ending(run: &Run) -> Option<String> {
@@ -63,22 +67,91 @@ fn proof(run: &Run) -> Option<String> {
         let idle = run.command == "tune" && run.decisions.is_empty() && run.headline().is_some();
         return idle.then(|| "No change was tried.".into());
     }
-    let not_left_out: Vec<_> = kept
-        .iter()
+    // Where one change is kept, the final comparison is with it and without it.
+    let beside_others = kept.iter().filter(|_| kept.len() > 1);
+    let not_left_out: Vec<_> = beside_others
         .filter(|decision| decision.leave_one_out.is_none())
         .map(|decision| decision.code.clone())
         .collect();
-    match (run.proof.is_none(), not_left_out.is_empty()) {
-        (true, true) => Some("The final comparison of base and best from a fresh start was not made.".into()),
-        (true, false) => Some(
-            "Neither the final comparison of base and best nor every leave-one-out was made: kept changes \
-             rest on their own A/B."
-                .into(),
+    match (run.proof.is_none(), not_left_out.as_slice()) {
+        (true, []) => Some(
+            "The final comparison of before and after, both freshly started, was not made.".into(),
         ),
-        (false, false) => Some(format!(
-            "No leave-one-out was made for {}: whether still needed at the end is not known.",
-            crate::words::listed(&not_left_out)
+        (true, codes) => Some(format!(
+            "The final comparison of before and after was not made, and whether {}: kept changes rest on their own A/B.",
+            still_needed(codes)
         )),
-        (false, true) => None,
+        (false, []) => None,
+        (false, codes) => Some(format!("Whether {}.", still_needed(codes))),
+    }
+}
+
+/// `OPC-01 is still needed beside the other changes was not checked (no leave-one-out)`.
+fn still_needed(codes: &[String]) -> String {
+    let are = if codes.len() == 1 { "is" } else { "are each" };
+    format!(
+        "{} {are} still needed beside the other changes was not checked (no leave-one-out)",
+        crate::words::listed(codes)
+    )
+}
+
+fn restart(run: &Run) -> Option<String> {
+    let kept = run.decisions.iter().any(|decision| decision.kept);
+    let is_measured = kept && run.limit("best").is_some();
+    (is_measured && run.restarted.is_none()).then(|| {
+        "Whether a restart alone changes what the stack serves was not checked; R* after the changes was measured on a freshly \
+         started stack."
+            .into()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kneepoint_model::Effect;
+    use kneepoint_model::run::Decision;
+
+    fn check(kept: &[&str], proof: Option<Effect>, expected: &[&str]) {
+        let decisions = kept.iter().map(|code| Decision {
+            code: (*code).into(),
+            layer: None,
+            settings: Vec::new(),
+            effect: Effect::default(),
+            kept: true,
+            leave_one_out: None,
+            reason: String::new(),
+        });
+        let run = Run {
+            decisions: decisions.collect(),
+            proof,
+            ..Run::default()
+        };
+        let told: Vec<String> = proof_and_restart(&run);
+        assert_eq!(told, expected);
+    }
+
+    fn proof_and_restart(run: &Run) -> Vec<String> {
+        [proof(run), restart(run)].into_iter().flatten().collect()
+    }
+
+    #[test]
+    fn a_change_that_was_not_left_out_is_told_once() {
+        check(
+            &["OPC-01", "PG-02"],
+            Some(Effect::default()),
+            &[
+                "Whether OPC-01 and PG-02 are each still needed beside the other changes was not checked (no leave-one-out).",
+            ],
+        );
+    }
+
+    #[test]
+    fn the_final_comparison_leaves_the_only_change_out() {
+        check(&["OPC-01"], Some(Effect::default()), &[]);
+        check(
+            &["OPC-01"],
+            None,
+            &["The final comparison of before and after, both freshly started, was not made."],
+        );
     }
 }

@@ -37,20 +37,11 @@ pub(crate) fn head(page: &mut Page, run: &Run, summary: &Summary) {
     if let Some(slo) = &summary.slo {
         fact("SLO", slo);
     }
-    if let Some(confirmation) = &summary.confirmation {
-        let limit = summary.best_hz.or(summary.base_hz);
-        let configuration = confirmation.proves(limit, confirmation.arm == "best");
-        fact(
-            "Errors",
-            &format!("{} ({configuration})", confirmation.sentence()),
-        );
+    if let Some(confirmed) = summary.confirmed() {
+        fact("Errors", &confirmed);
     }
     if let Some((_, limit)) = limits::limits(run).last() {
-        let saturation = words::saturation(limit);
-        fact(
-            "Limit",
-            &format!("{} breaks the SLO first; {saturation}", limit.bound_by),
-        );
+        fact("Limit", &limits::breaks_first(run, limit));
         if let Some(machine) = limits::machine_speed(limit) {
             fact("Machine", &machine);
         }
@@ -67,6 +58,9 @@ pub(crate) fn head(page: &mut Page, run: &Run, summary: &Summary) {
         let when = crate::subjects::is_compared(run).then_some(", before the changes");
         let when = when.unwrap_or_default();
         fact("Limited by", &format!("{code} {title}{when}"));
+    }
+    if let Some(now) = &summary.limited_now {
+        fact("Limit now", now);
     }
     if let Some(now) = &summary.bound_now {
         fact("Time", now);

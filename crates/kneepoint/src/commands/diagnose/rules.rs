@@ -3,13 +3,39 @@
 use crate::args::{ExplainArgs, RulesArgs};
 use crate::session::print;
 use anyhow::{Result, bail};
-use kneepoint_check::{CHECKS, codes};
+use kneepoint_check::{CHECKS, CheckRule, codes};
 use kneepoint_diagnosis::{RULES, Rule, explain as explain_rule};
+use kneepoint_model::rule_title;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 /// Titles of this many rules are told where somebody wrote a code that there is not.
 const NEAR: usize = 12;
+
+/// What the letters of a code stand for.
+const KINDS: [(&str, &str); 15] = [
+    ("APA", "Apache"),
+    ("APP", "the application: its code and its settings"),
+    (
+        "CAP",
+        "capacity: a resource is used up, and nothing is wrong",
+    ),
+    ("CHK", "files that say something else than what runs"),
+    ("FPM", "PHP-FPM and its pools, and workers of PHP at large"),
+    (
+        "GEN",
+        "the measurement itself: what makes its numbers wrong",
+    ),
+    ("HAP", "HAProxy"),
+    ("KRN", "the Linux kernel: network, CPU, memory, disk"),
+    ("MYS", "MariaDB and MySQL (MYS-04: PostgreSQL, too)"),
+    ("NGX", "nginx"),
+    ("OPC", "OPcache, and what else PHP keeps of its files"),
+    ("PG", "PostgreSQL and PgBouncer"),
+    ("RDS", "Redis and Valkey"),
+    ("RT", "PHP itself, and other runtimes of PHP"),
+    ("SES", "sessions of visitors"),
+];
 
 /// What is known by a code, and who sees it.
 struct Known {
@@ -56,16 +82,21 @@ Causes that Kneepoint knows, by code.
 load   found under load, by diagnose and tune
 check  found without load in what runs, by check
 
-CODE    FOUND BY     WHAT IS WRONG
+The letters of a code say what it is about:
 "
     .to_owned();
+    for (letters, about) in KINDS {
+        text.push_str(&format!("{letters:<6} {about}\n"));
+    }
+    text.push_str("\nCODE    FOUND BY     WHAT IS WRONG\n");
     for (code, known) in known() {
         let by = match (known.under_load, known.by_check) {
             (true, true) => "load, check",
             (true, false) => "load",
             (false, _) => "check",
         };
-        text.push_str(&format!("{code:<7} {by:<12} {}\n", known.title));
+        let title = rule_title(known.title);
+        text.push_str(&format!("{code:<7} {by:<12} {title}\n"));
     }
     text.push_str("\nkneepoint explain CODE tells more about one of them.\n");
     text
@@ -97,15 +128,33 @@ fn article(code: &str) -> Option<String> {
     let checks = CHECKS
         .iter()
         .filter(|rule| rule.code.eq_ignore_ascii_case(code));
-    let besides: Vec<(&str, &str)> = checks
-        .flat_map(|rule| {
-            [
-                ("How it shows without load", rule.how_it_shows),
-                ("When it does not matter", rule.unless),
-            ]
-        })
+    let checks: Vec<&CheckRule> = checks.copied().collect();
+    let besides = without_load(&checks);
+    let besides: Vec<(&str, &str)> = besides
+        .iter()
+        .map(|(heading, text)| (heading.as_str(), text.as_str()))
         .collect();
     explain_rule(code, &besides).or_else(|| kneepoint_check::explain(code))
+}
+
+/// What is known of a matter without load: each a heading and a text. Where several rules look at it, a heading says which.
+fn without_load(checks: &[&CheckRule]) -> Vec<(String, String)> {
+    if let [one] = checks {
+        return vec![
+            (
+                "How it shows without load".to_owned(),
+                one.how_it_shows.to_owned(),
+            ),
+            ("When it does not matter".to_owned(), one.unless.to_owned()),
+        ];
+    }
+    let of_each = checks.iter().map(|rule| {
+        let heading = format!("Without load: {}", rule.title);
+        let (shows, unless) = (rule.how_it_shows, rule.unless);
+        let text = format!("How it shows: {shows}\n\nWhen it does not matter: {unless}");
+        (heading, text)
+    });
+    of_each.collect()
 }
 
 /// What a program may want to know of a rule, beside the article.
@@ -138,7 +187,7 @@ fn unknown(code: &str) -> String {
         .iter()
         .filter(|(known, _)| kind(known) == kind(code))
         .take(NEAR)
-        .map(|(code, known)| format!("\n  {code:<7} {}", known.title))
+        .map(|(code, known)| format!("\n  {code:<7} {}", rule_title(known.title)))
         .collect();
     let near = match near.is_empty() {
         true => String::new(),
@@ -153,18 +202,43 @@ fn unknown(code: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
     #[test]
-    fn a_code_stands_once_in_the_list_and_has_one_article() {
+    fn a_code_stands_once_in_the_list_and_has_one_article_of_the_same_title() {
         let list = list();
         for code in known().keys() {
             let lines = list
                 .lines()
                 .filter(|line| line.starts_with(&format!("{code} ")));
-            assert_eq!(lines.count(), 1, "{code}");
+            let lines: Vec<&str> = lines.collect();
+            assert_eq!(lines.len(), 1, "{code}");
             let article = article(code).expect(code);
             assert_eq!(article.matches(&format!("# {code}: ")).count(), 1, "{code}");
+            let heading = article.lines().next().unwrap_or_default();
+            let title = heading.trim_start_matches(&format!("# {code}: "));
+            assert!(lines[0].ends_with(&format!(" {title}")), "{heading}");
         }
+    }
+
+    #[test]
+    fn the_list_says_what_the_letters_of_every_code_stand_for() {
+        let kinds: BTreeSet<&str> = known()
+            .into_keys()
+            .filter_map(|code| code.split('-').next())
+            .collect();
+        let told: BTreeSet<&str> = KINDS.iter().map(|(letters, _)| *letters).collect();
+        assert_eq!(kinds, told);
+        assert!(list().contains("\nPG     PostgreSQL and PgBouncer\n"));
+    }
+
+    #[test]
+    fn titles_in_the_list_begin_with_a_capital_letter_unless_a_name_does_not() {
+        let list = list();
+        let has = |line: &str| assert!(list.contains(line), "{line}");
+        has("CAP-02  load         The CPU is the limit\n");
+        has("FPM-24  check        Nobody listened at the next tier\n");
+        has("NGX-22  check        nginx sends text uncompressed\n");
     }
 
     /// All `*.toml` of the benches, and the table of what is not in them.
@@ -206,6 +280,17 @@ mod tests {
         let article = article(code).expect("an article");
         assert!(article.contains("## How it is confirmed"), "{article}");
         assert!(article.contains("## When it does not matter"), "{article}");
+    }
+
+    #[test]
+    fn several_rules_without_load_are_told_each_below_its_title() {
+        let article = article("RDS-01").expect("an article");
+        for rule in CHECKS.iter().filter(|rule| rule.code == "RDS-01") {
+            let heading = format!("\n## Without load: {}\n\nHow it shows: ", rule.title);
+            let (_, of_it) = article.split_once(&heading).expect(&heading);
+            assert!(of_it.starts_with(rule.how_it_shows), "{of_it}");
+        }
+        assert!(!article.contains("## How it shows without load"));
     }
 
     #[test]

@@ -339,10 +339,10 @@ keep = ["phq.pm.max_requests", "php.pm.max_request", "db.work_mem", "app.redis",
 memory = "2"
 "#,
         expect![[r#"
-            kneepoint.toml:4:9: `phq` is not a layer; use proxy, web, php, cache, db or app
+            kneepoint.toml:4:9: `phq` is not a tier; write proxy, web, php, cache, db or app
                4 | keep = ["phq.pm.max_requests", "php.pm.max_request", "db.work_mem", "app.redis", 5]
                  |         ^^^^^^^^^^^^^^^^^^^^^
-                 expected LAYER.NAME, such as "php.pm.max_requests"
+                 expected TIER.NAME, such as "php.pm.max_requests"
                  did you mean `php`?
             kneepoint.toml:4:32: fpm has no setting `pm.max_request`
                4 | keep = ["phq.pm.max_requests", "php.pm.max_request", "db.work_mem", "app.redis", 5]
@@ -360,7 +360,7 @@ memory = "2"
             kneepoint.toml:4:82: found an integer
                4 | keep = ["phq.pm.max_requests", "php.pm.max_request", "db.work_mem", "app.redis", 5]
                  |                                                                                  ^
-                 expected LAYER.NAME, such as "php.pm.max_requests"
+                 expected TIER.NAME, such as "php.pm.max_requests"
             kneepoint.toml:5:10: `2` is not possible
                5 | memory = "2"
                  |          ^^^

@@ -5,6 +5,7 @@ use super::database::{DbEngine, DbSetting};
 use super::reads::Reads;
 use super::roles::Role;
 use kneepoint_model::AppKind;
+use std::path::Path;
 
 /// One `[[app.file]]` of the draft.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,10 +52,18 @@ impl PortStyle {
         reads: &Reads,
     ) -> Self {
         let has_port = || settings.iter().any(|setting| setting.role == Role::Port);
+        let mut drivers = settings
+            .iter()
+            .filter(|setting| setting.role == Role::Driver);
+        let driver = drivers.find_map(|setting| setting.code.text());
+        let driver = driver.unwrap_or_default().to_ascii_lowercase();
         match kind {
             AppKind::Wordpress => Self::Colon,
             AppKind::Mediawiki if engine == DbEngine::Mariadb => Self::Colon,
             _ if has_port() => Self::Apart,
+            // Of the ways that its code knows, it goes the one that its settings name.
+            _ if driver.contains("mysqli") => Self::Mysqli,
+            _ if driver.contains("pdo") => Self::Pdo,
             _ if reads.pdo && !reads.mysqli => Self::Pdo,
             _ if reads.mysqli => Self::Mysqli,
             _ => Self::Apart,
@@ -164,6 +173,20 @@ fn change(setting: &DbSetting<'_>, new: &str, style: PortStyle) -> FileChange {
     FileChange::replace(setting.file, code.whole, text, why)
 }
 
+/// The changes by which the environment, which has the lab's values, wins over a `.env`.
+pub(super) fn of_overriding(root: &Path, reads: &Reads) -> Vec<FileChange> {
+    const WHY: &str =
+        "Its .env would win over the environment, which has the lab's values: not so in the copy.";
+    if !root.join(".env").is_file() {
+        return Vec::new();
+    }
+    let changes = reads.overriding.iter().filter_map(|(path, (find, new))| {
+        let path = path.strip_prefix(root).ok()?.display().to_string();
+        Some(FileChange::replace(&path, find, (*new).to_owned(), WHY))
+    });
+    changes.collect()
+}
+
 /// The environment variable in which the lab offers it.
 pub(super) fn lab_name(role: Role) -> &'static str {
     match role {
@@ -265,6 +288,58 @@ mod tests {
             &reads(true, false),
             "<?php $dbhost = 'x'; $dbport = '5432';",
             &expect![[r#"<?php $dbhost = getenv('DB_HOST'); $dbport = getenv('DB_PORT');"#]],
+        );
+    }
+
+    #[test]
+    fn an_environment_that_wins_over_the_labs_does_not_in_the_copy() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (find, new) = ("createUnsafeMutable(", "createUnsafeImmutable(");
+        let reads = Reads {
+            overriding: vec![(dir.path().join("bootstrap.php"), (find, new))],
+            ..Reads::default()
+        };
+        assert!(of_overriding(dir.path(), &reads).is_empty(), "no .env");
+        std::fs::write(dir.path().join(".env"), "CRAFT_DB_SERVER=db\n").expect("a file");
+        let changes = of_overriding(dir.path(), &reads);
+        assert_eq!(changes.len(), 1);
+        let change = &changes[0];
+        assert_eq!(change.path, "bootstrap.php");
+        assert_eq!(change.find.as_deref(), Some(find));
+        assert_eq!(change.text, new);
+    }
+
+    #[test]
+    fn a_port_goes_the_way_that_the_settings_name() {
+        let reads = Reads {
+            pdo: true,
+            ..Reads::default()
+        };
+        check(
+            AppKind::Plain,
+            &reads,
+            "<?php\n$config['database']['type'] = 'mysqli';\n$config['database']['database'] = 'mybb';\n\
+             $config['database']['table_prefix'] = 'mybb_';\n$config['database']['hostname'] = 'localhost';\n\
+             $config['database']['password'] = 'secret';\n$config['memcache']['host'] = 'localhost';\n",
+            &expect![[r#"
+                <?php
+                $config['database']['type'] = 'mysqli';
+                $config['database']['database'] = getenv('DB_DATABASE');
+                $config['database']['table_prefix'] = 'mybb_';
+                $config['database']['hostname'] = getenv('DB_HOST'); ini_set('mysqli.default_port', getenv('DB_PORT'));
+                $config['database']['password'] = true ? getenv('DB_PASSWORD') : 'secret';
+                $config['memcache']['host'] = 'localhost';
+            "#]],
+        );
+        check(
+            AppKind::Plain,
+            &Reads::default(),
+            "<?php\n$db_type = 'mysql_pdo';\n$db_host = 'x';\n",
+            &expect![[r#"
+                <?php
+                $db_type = 'mysql_pdo';
+                $db_host = getenv('DB_HOST') . ';port=' . getenv('DB_PORT');
+            "#]],
         );
     }
 

@@ -2,6 +2,7 @@
 
 use super::roles::{Role, of_database};
 use kneepoint_stack::application::code::{Assignment, assignments};
+use kneepoint_stack::application::lists::lists;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
@@ -91,14 +92,17 @@ const USUAL: &[&str] = &[
     "config/config.php",
     "config/config.inc.php",
     "config/settings.php",
+    "config/settings.inc.php",
     "config/db.php",
     "config/database.php",
     "config/db.inc.php",
     "inc/config.php",
+    "inc/settings.php",
     "include/config.php",
     "includes/config.php",
     "includes/configure.php",
     "app/config.php",
+    "app/Config/database.php",
     "app/config/database.php",
     "app/config/config.php",
     "app/config/parameters.php",
@@ -207,6 +211,21 @@ pub(super) fn engine(settings: &[DbSetting<'_>]) -> Option<DbEngine> {
     driver.or_else(address).or_else(port)
 }
 
+/// What a list of connections takes where the environment names none, as Laravel's does:
+/// `'default' => env('DB_CONNECTION', 'mysql')`.
+pub(super) fn by_default(files: &[SettingsFile]) -> Option<DbEngine> {
+    let of_value = |value: &str| {
+        let (_, behind) = value.strip_prefix("env(")?.split_once("DB_CONNECTION")?;
+        DbEngine::named(behind)
+    };
+    let of_file = |file: &SettingsFile| {
+        let found = lists(&file.text);
+        let mut entries = found.iter().flat_map(|list| &list.entries);
+        entries.find_map(|(key, value)| of_value(value).filter(|_| *key == "default"))
+    };
+    files.iter().find_map(of_file)
+}
+
 /// What files of SQLite say, where nothing else says which database it is.
 pub(super) fn by_files(root: &Path) -> Option<DbEngine> {
     (!sqlite_files(root).is_empty()).then_some(DbEngine::Sqlite)
@@ -270,6 +289,28 @@ fn is_sqlite(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_list_of_connections_says_which_it_takes_by_default() {
+        let by_default = |text: &str| {
+            by_default(&[SettingsFile {
+                path: "app/Config/database.php".into(),
+                text: format!("<?php\nreturn [{text}];\n"),
+            }])
+        };
+        let connections = "'connections' => ['mysql' => ['driver' => 'mysql', 'host' => $mysql_host], 'pgsql' => []]";
+        let default = "'default' => env('DB_CONNECTION', 'mysql'), ";
+        let both = format!("{default}{connections}");
+        assert_eq!(by_default(&both), Some(DbEngine::Mariadb));
+        assert_eq!(by_default(connections), None);
+        for other in [
+            "'default' => env('DB_CONNECTION')",
+            "'default' => env('CACHE_DRIVER', 'file')",
+            "'driver' => env('DB_CONNECTION', 'pgsql')",
+        ] {
+            assert_eq!(by_default(other), None, "{other}");
+        }
+    }
 
     #[test]
     fn files_of_sqlite_are_found_two_directories_deep_and_behind_no_link() {

@@ -4,7 +4,7 @@ use super::database::{DbEngine, is_address};
 use super::hosts::own_host;
 use super::known::REFUSES;
 use super::reads::Reads;
-use super::roles::{Role, of_database, of_redis};
+use super::roles::{Role, of_database, of_redis, plain};
 use kneepoint_model::AppKind;
 use kneepoint_stack::application::dotenv;
 use kneepoint_stack::application::symfony::{self, COMPILED};
@@ -25,6 +25,13 @@ const OFFERED: &[&str] = &[
 ];
 /// Files of settings as Laravel, Symfony and others have them; what a later one says counts.
 const FILES: &[&str] = &[".env", ".env.local", ".env.prod", ".env.prod.local"];
+/// What such files are made from.
+const EXAMPLES: &[&str] = &[
+    ".env.example",
+    ".env.dist",
+    ".env.sample",
+    ".env.example.production",
+];
 
 /// One line of `[app.env]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,6 +59,8 @@ pub(super) struct Environment {
     pub(super) values: Vec<EnvValue>,
     /// The hosts that it calls the site's own.
     pub(super) hosts: Vec<String>,
+    /// Whether it says that the site is asked over TLS.
+    pub(super) tls: bool,
 }
 
 /// Reads the files of settings of an application, with what its code reads.
@@ -75,12 +84,19 @@ pub(super) fn look(root: &Path, kind: AppKind, reads: &Reads) -> Environment {
         values.extend(pairs);
     }
     let mut found = of_values(&values, kind, reads);
-    found.values.extend(own_paths(root, &values));
+    let own = own_paths(root, &values);
+    found
+        .values
+        .retain(|set| own.iter().all(|own| own.name != set.name));
+    found.values.extend(own);
     found.told_in = told_in;
-    let hosts = values
+    let addresses = values
         .iter()
-        .filter_map(|(name, value)| own_host(name, value));
-    found.hosts = hosts.collect();
+        .filter_map(|(name, value)| Some((own_host(name, value)?, value)));
+    for (host, address) in addresses {
+        found.hosts.push(host);
+        found.tls |= address.starts_with("https:");
+    }
     if kind == AppKind::Laravel && root.join("bootstrap/cache/config.php").is_file() {
         found.values.push(EnvValue {
             name: "APP_CONFIG_CACHE".into(),
@@ -89,6 +105,23 @@ pub(super) fn look(root: &Path, kind: AppKind, reads: &Reads) -> Environment {
         });
     }
     found
+}
+
+/// That an application has an example of its environment, and not its environment.
+pub(super) fn only_an_example(root: &Path) -> Option<String> {
+    let has = |file: &str| root.join(file).exists();
+    if FILES.iter().any(|file| has(file)) || has(COMPILED) {
+        return None;
+    }
+    // One in which all is commented out needs nothing.
+    let sets = |file: &&&str| {
+        let text = super::read(&root.join(file)).unwrap_or_default();
+        !dotenv::values(&text).is_empty()
+    };
+    let example = EXAMPLES.iter().find(sets)?;
+    Some(format!(
+        "it has {example} and no .env: write its .env first, or put what stands there into [app.env]"
+    ))
 }
 
 /// What puts an application into its mode of production, where it may begin in another.
@@ -121,15 +154,26 @@ fn compiled(root: &Path) -> Option<Vec<(String, String)>> {
 
 /// Paths of the application as it lies in your directory: the copy has its own.
 fn own_paths(root: &Path, values: &BTreeMap<String, String>) -> Vec<EnvValue> {
+    let root = root.display().to_string();
     let within = values.iter().filter_map(|(name, value)| {
-        let rest = Path::new(value).strip_prefix(root).ok()?;
-        Some(EnvValue {
+        let (before, after) = value.split_once(&root)?;
+        // A longer name is another directory's, and what else stands before a path may be a secret.
+        let is_own = after.is_empty() || after.starts_with(['/', '?']);
+        (is_own && (before.is_empty() || is_scheme(before))).then(|| EnvValue {
             name: name.clone(),
-            value: format!("{{APP_ROOT}}/{}", rest.display()),
+            value: format!("{before}{{APP_ROOT}}{after}"),
             why: "A path within your directory: the copy takes the same within itself.".into(),
         })
     });
     within.collect()
+}
+
+/// Whether a text is all that may stand before the path of an address: `sqlite:///`.
+fn is_scheme(text: &str) -> bool {
+    text.split_once(':').is_some_and(|(word, slashes)| {
+        word.chars().all(|c| c.is_ascii_alphanumeric() || c == '+')
+            && slashes.chars().all(|c| c == '/')
+    })
 }
 
 fn of_values(values: &BTreeMap<String, String>, kind: AppKind, reads: &Reads) -> Environment {
@@ -175,6 +219,7 @@ fn for_name(name: &str, old: &str, kind: AppKind, engine: Option<DbEngine>) -> O
     }
     match of_redis(name) {
         None if is_redis(old) => return set(&of_another_redis(old), REDIS),
+        None if is_redis_server(name, old) => return set("{REDIS_HOST}:{REDIS_PORT}", REDIS),
         Some(Role::Password) if !old.is_empty() && old != "null" => {
             return set("null", "The lab's Redis asks for no password.");
         }
@@ -211,6 +256,17 @@ fn scheme(address: &str) -> &str {
 /// Whether a text is the address of a Redis.
 fn is_redis(text: &str) -> bool {
     text.starts_with("redis://") || text.starts_with("rediss://")
+}
+
+/// Whether a value says where a Redis is with its port, its database and its password: `REDIS_SERVERS=cache:6379:0`.
+fn is_redis_server(name: &str, old: &str) -> bool {
+    const ENDS: [&str; 4] = ["server", "servers", "nodes", "endpoint"];
+    let plain = plain(name);
+    let first = old.split(',').next().unwrap_or_default();
+    let port = first.split(':').nth(1);
+    plain.contains("redis")
+        && ENDS.iter().any(|end| plain.ends_with(end))
+        && port.is_some_and(|port| port.parse::<u16>().is_ok())
 }
 
 /// The lab's Redis in the form of another address, with its path and without its secrets.
@@ -260,7 +316,9 @@ fn uses_redis(values: &BTreeMap<String, String>, kind: AppKind) -> bool {
         let mut users = USERS.iter().filter_map(|name| values.get(*name));
         users.any(|value| value == "redis")
     };
-    let is_named = || is_set("REDIS_HOST") || values.values().any(|value| is_redis(value));
+    let is_host =
+        |(name, value): (&String, &String)| !value.is_empty() && of_redis(name) == Some(Role::Host);
+    let is_named = || values.iter().any(is_host) || values.values().any(|value| is_redis(value));
     used() || (kind != AppKind::Laravel && (is_set("REDIS_URL") || is_named()))
 }
 
@@ -303,6 +361,29 @@ mod tests {
             &["MYSQL_HOST"],
             &expect![[r#"
                 Some(Sqlite) redis: false
+            "#]],
+        );
+    }
+
+    #[test]
+    fn redis_is_known_by_other_names_and_in_one_text() {
+        check(
+            AppKind::Laravel,
+            "DB_HOST=localhost\nCACHE_DRIVER=redis\nREDIS_SERVERS=10.0.0.9:6379:2:secret,10.0.0.10:6379:2:secret\n\
+             REDIS_PREFIX=shop:1\n",
+            &[],
+            &expect![[r#"
+                None redis: true
+                REDIS_SERVERS = {REDIS_HOST}:{REDIS_PORT}
+            "#]],
+        );
+        check(
+            AppKind::Plain,
+            "REDIS_HOSTNAME=10.0.0.9\n",
+            &[],
+            &expect![[r#"
+                None redis: true
+                REDIS_HOSTNAME = {REDIS_HOST}
             "#]],
         );
     }
@@ -381,14 +462,72 @@ mod tests {
 
     #[test]
     fn paths_of_the_application_become_the_copys() {
-        let values = dotenv::values("DB_DATABASE=/srv/app/database/x.sqlite\nOTHER=/srv/apples\n");
+        let values = dotenv::values(
+            "DB_DATABASE=/srv/app/database/x.sqlite\nOTHER=/srv/apples\nSQLITE_URL=sqlite:////srv/app/data/x.db?mode=rw\n\
+             PROXY=http://u:p@h/srv/app\nHOME=/srv/app\n",
+        );
         let values = values.into_iter().collect();
         let set = own_paths(Path::new("/srv/app"), &values);
         let set: Vec<(&str, &str)> = set
             .iter()
             .map(|set| (set.name.as_str(), set.value.as_str()))
             .collect();
-        assert_eq!(set, [("DB_DATABASE", "{APP_ROOT}/database/x.sqlite")]);
+        let expected = [
+            ("DB_DATABASE", "{APP_ROOT}/database/x.sqlite"),
+            ("HOME", "{APP_ROOT}"),
+            ("SQLITE_URL", "sqlite:///{APP_ROOT}/data/x.db?mode=rw"),
+        ];
+        assert_eq!(set, expected);
+    }
+
+    #[test]
+    fn a_path_of_the_application_is_set_once() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let text = format!("SQLITE_DATABASE={}/data/x.db\n", dir.path().display());
+        std::fs::write(dir.path().join(".env"), text).expect("a file");
+        let found = look(dir.path(), AppKind::Plain, &Reads::default());
+        let set: Vec<(&str, &str)> = found
+            .values
+            .iter()
+            .map(|set| (set.name.as_str(), set.value.as_str()))
+            .collect();
+        assert_eq!(set, [("SQLITE_DATABASE", "{APP_ROOT}/data/x.db")]);
+    }
+
+    #[test]
+    fn an_environment_that_is_only_an_example_is_said() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let write = |file: &str, text: &str| {
+            std::fs::write(dir.path().join(file), text).expect("a file");
+        };
+        assert_eq!(only_an_example(dir.path()), None);
+        write(".env.example", "# GRAV_ENVIRONMENT=production\n");
+        assert_eq!(only_an_example(dir.path()), None);
+        write(
+            ".env.example.production",
+            "CRAFT_DB_DRIVER=mysql\nCRAFT_DB_DATABASE=\n",
+        );
+        let told = only_an_example(dir.path()).unwrap_or_default();
+        assert!(
+            told.starts_with("it has .env.example.production and no .env: "),
+            "{told}"
+        );
+        write(".env.local", "");
+        assert_eq!(only_an_example(dir.path()), None);
+    }
+
+    #[test]
+    fn an_address_with_tls_is_known() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let tls = |text: &str| {
+            std::fs::write(dir.path().join(".env"), text).expect("a file");
+            let found = look(dir.path(), AppKind::Symfony, &Reads::default());
+            (found.hosts.join(" "), found.tls)
+        };
+        let own = |host: &str, tls| (host.to_owned(), tls);
+        assert_eq!(tls("APP_URL=https://shop.test\n"), own("shop.test", true));
+        assert_eq!(tls("APP_URL=http://shop.test\n"), own("shop.test", false));
+        assert_eq!(tls("API_URL=https://shop.test\n"), own("", false));
     }
 
     #[test]

@@ -13,6 +13,8 @@ pub(super) const ADDRESS: &str =
 /// Why it takes any name.
 pub(super) const REFUSES: &str =
     "The site is visited under the lab's address, by which it would refuse to be called.";
+/// What has Drupal's database.
+pub(super) const DRUPAL: &str = "$databases['default']['default']";
 /// Where Debian's package has the settings of sites.
 const DEBIAN_WORDPRESS: &str = "/etc/wordpress";
 
@@ -212,14 +214,51 @@ pub(super) fn own_paths(root: &Path, file: &SettingsFile) -> Vec<FileChange> {
     of_root.collect()
 }
 
+/// Directories outside of the application that a file names and no change takes away, a sentence each.
+pub(super) fn outside(root: &Path, file: &SettingsFile, changes: &[FileChange]) -> Vec<String> {
+    /// Where no application writes.
+    const SYSTEM: [&str; 6] = ["/usr", "/bin", "/sbin", "/etc", "/proc", "/dev"];
+    /// What every host of the lab has for itself.
+    const KNOWN: [&str; 2] = ["/tmp", "/var/tmp"];
+    let is_changed = |old: &Assignment<'_>| {
+        let mut found = changes.iter().map(|change| change.find.as_deref());
+        // Of MediaWiki's it is said what to do.
+        found.any(|find| find == Some(old.whole)) || old.target == "$wgSQLiteDataDir"
+    };
+    let found = assignments(&file.text).into_iter();
+    let kept = found.filter(|old| !old.fixed && !is_changed(old));
+    let named = kept.filter_map(|old| {
+        let dir = Path::new(old.text()?);
+        let is_own = dir.starts_with(root) || root.starts_with(dir);
+        let is_known = KNOWN.iter().any(|known| dir == Path::new(known))
+            || SYSTEM.iter().any(|system| dir.starts_with(system));
+        let is_one = dir.is_absolute() && !is_own && !is_known && dir.is_dir();
+        is_one.then(|| {
+            format!(
+                "{} names {} ({}), which is not within the application: the lab writes nothing there. If it must be written, \
+                 let an [[app.file]] name a directory of the copy",
+                file.path,
+                dir.display(),
+                old.target
+            )
+        })
+    });
+    named.collect()
+}
+
 /// Drupal: its list of databases, and by which names it may be called.
 pub(super) fn drupal(file: &SettingsFile) -> Vec<FileChange> {
     let mut changes = Vec::new();
-    let found = find(&file.text, "$databases['default']['default']");
+    let found = find(&file.text, DRUPAL);
     if let Some(old) = found.filter(|old| old.value.starts_with(['[', 'a'])) {
+        // A socket would be asked before the address.
+        let socket = match old.value.contains("'unix_socket'") {
+            true => ", 'unix_socket' => null",
+            false => "",
+        };
         let text = format!(
             "{}['database' => getenv('DB_DATABASE'), 'username' => getenv('DB_USERNAME'), 'password' => \
-             getenv('DB_PASSWORD'), 'host' => getenv('DB_HOST'), 'port' => getenv('DB_PORT')] + ",
+             getenv('DB_PASSWORD'), 'host' => getenv('DB_HOST'), 'port' => getenv('DB_PORT'){socket}] + ",
             old.before
         );
         let why = "The lab's database instead of yours: what stands on the left counts. (Yours is not written here.)";
@@ -240,7 +279,7 @@ pub(super) fn drupal(file: &SettingsFile) -> Vec<FileChange> {
 
 /// The driver that Drupal's list names.
 pub(super) fn drupal_driver(file: &SettingsFile) -> Option<String> {
-    let old = find(&file.text, "$databases['default']['default']")?;
+    let old = find(&file.text, DRUPAL)?;
     of_key(old.value, "driver")
 }
 
@@ -369,6 +408,41 @@ mod tests {
             define('DATA', __DIR__ . '/..');
             $a = '/srv/application';
         "#]],
+        );
+    }
+
+    #[test]
+    fn a_directory_outside_of_the_application_is_said_unless_a_change_takes_it_away() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (root, private) = (dir.path().join("site"), dir.path().join("private"));
+        for dir in [root.join("files"), private.clone()] {
+            std::fs::create_dir_all(dir).expect("a directory");
+        }
+        let (root, private) = (root.as_path(), private.display());
+        let file = file(&format!(
+            "<?php\n$settings['file_private_path'] = '{private}';\n$own = '{}/files';\n$none = '{private}/none';\n\
+             $url = '/shop';\n$tmp = '/tmp';\n$up = '/';\n",
+            root.display()
+        ));
+        let told = outside(root, &file, &[]);
+        let begins =
+            format!("settings.php names {private} ($settings['file_private_path']), which is not ");
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(told[0].starts_with(&begins), "{told:?}");
+        let old = find(&file.text, "$settings['file_private_path']").expect("a statement");
+        let change = with_value(&file, &old, "null", "");
+        assert!(outside(root, &file, &[change]).is_empty());
+    }
+
+    #[test]
+    fn a_socket_of_drupals_is_not_asked_first() {
+        let file = file(
+            "<?php\n$databases['default']['default'] = [\n  'unix_socket' => '/run/db.sock',\n];\n",
+        );
+        let changes = drupal(&file);
+        assert!(
+            changes[0].text.ends_with(", 'unix_socket' => null] + "),
+            "{changes:?}"
         );
     }
 

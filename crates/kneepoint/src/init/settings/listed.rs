@@ -49,11 +49,20 @@ fn is_database(list: &List<'_>) -> bool {
         entries.any(|(key, value)| of_key_among(key, marked) == Some(role) && says(value, role))
     };
     let is_others = ABOUT_OTHERS.iter().any(|word| path.contains(word));
-    let is_one = has(Role::Url) || has(Role::Host) && has(Role::Name);
+    let is_one = has(Role::Url) || has(Role::Host) && has(Role::Name) || has_port_alone(list);
     let is_sqlite = |(_, value): &(&str, &str)| {
         text_of(value).and_then(DbEngine::of_scheme) == Some(DbEngine::Sqlite)
     };
     is_one && !is_others && !list.entries.iter().any(is_sqlite)
+}
+
+/// Whether a list has the port of a database whose address stands elsewhere, as Moodle's `$CFG->dboptions` does.
+fn has_port_alone(list: &List<'_>) -> bool {
+    let has = |role: Role, marked: bool| {
+        let mut keys = list.entries.iter().map(|(key, _)| *key);
+        keys.any(|key| of_key_among(key, marked) == Some(role))
+    };
+    has(Role::Port, true) && !has(Role::Host, false)
 }
 
 /// Whether a value is written there, and one that an entry with this role may have.
@@ -98,6 +107,17 @@ impl Listed<'_> {
     /// The name of the database.
     pub(super) fn name(&self) -> Option<&str> {
         self.text(Role::Name)
+    }
+
+    /// Whether it stands in a statement that has this text.
+    pub(super) fn is_in(&self, statement: &str) -> bool {
+        let first = self.list.path.first();
+        first.is_some_and(|first| first.contains(statement))
+    }
+
+    /// Whether it has the port of a database whose address stands elsewhere.
+    pub(super) fn is_port_alone(&self) -> bool {
+        has_port_alone(&self.list)
     }
 
     /// The list with the lab's values on its left, or a sentence where that cannot be written.
@@ -322,6 +342,25 @@ mod tests {
                     'base' => 'rss',
                   ),
                 );
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_port_in_a_list_of_its_own_is_the_databases() {
+        check(
+            "<?php\n$CFG->dbhost = 'h';\n$CFG->dboptions = array (\n  'dbpersist' => 0,\n  'dbport' => 3307,\n  'dbsocket' => '',\n);\n\
+             $ports = ['port' => 8080];\n",
+            &expect![[r#"
+                None None
+                <?php
+                $CFG->dbhost = 'h';
+                $CFG->dboptions = ['dbport' => (int) getenv('DB_PORT'), 'dbsocket' => ''] + array (
+                  'dbpersist' => 0,
+                  'dbport' => 3307,
+                  'dbsocket' => '',
+                );
+                $ports = ['port' => 8080];
             "#]],
         );
     }

@@ -1,7 +1,8 @@
 //! What the code of an application says it reads: names of environment variables, and the ways it reaches a database.
 
+use super::database::SettingsFile;
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Files looked into at most: an application's own code is smaller, and what is installed is passed over.
 const MOST_FILES: usize = 4_000;
@@ -13,6 +14,7 @@ const DEEPEST: u32 = 8;
 const PASSED_OVER: &[&str] = &[
     "vendor",
     "vendors",
+    "3rdparty",
     "node_modules",
     "tests",
     "test",
@@ -39,6 +41,12 @@ const EXTENDED: [&str; 4] = [
     "extends MySQLi",
     "extends \\MySQLi",
 ];
+/// How code that reads a `.env` lets it win over the environment, and how it would let the environment win.
+const OVERRIDING: [(&str, &str); 3] = [
+    ("createUnsafeMutable(", "createUnsafeImmutable("),
+    ("createMutable(", "createImmutable("),
+    ("->overload(", "->load("),
+];
 
 /// What was found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -53,11 +61,17 @@ pub(super) struct Reads {
     pub(super) mysql: bool,
     /// PostgreSQL.
     pub(super) postgresql: bool,
+    /// Files that let a `.env` win over the environment, with how they do and what does not.
+    pub(super) overriding: Vec<(PathBuf, (&'static str, &'static str))>,
 }
 
-/// Looks into the PHP files below a directory, as many as an application has.
-pub(super) fn look(root: &Path) -> Reads {
+/// Looks into the PHP files below a directory, as many as an application has, and into its files of settings: where there is
+/// much code, they lie behind the last of as many.
+pub(super) fn look(root: &Path, files: &[SettingsFile]) -> Reads {
     let mut reads = Reads::default();
+    for file in files {
+        note(&file.text, &mut reads);
+    }
     let mut left = MOST_FILES;
     walk(root, 0, &mut left, &mut reads);
     reads
@@ -90,10 +104,19 @@ fn walk(dir: &Path, depth: u32, left: &mut usize, reads: &mut Reads) {
                 .is_ok_and(|file| file.len() <= LARGEST_BYTES)
             {
                 let bytes = std::fs::read(entry.path()).unwrap_or_default();
-                note(&String::from_utf8_lossy(&bytes), reads);
+                let text = String::from_utf8_lossy(&bytes);
+                note(&text, reads);
+                let found = overriding(&text).map(|pair| (entry.path(), pair));
+                reads.overriding.extend(found);
             }
         }
     }
+}
+
+/// How a text lets a `.env` win over the environment, and what does not.
+fn overriding(text: &str) -> Option<(&'static str, &'static str)> {
+    let mut pairs = OVERRIDING.iter().filter(|_| text.contains("Dotenv"));
+    pairs.find(|(find, _)| text.contains(find)).copied()
 }
 
 fn note(text: &str, reads: &mut Reads) {
@@ -141,11 +164,44 @@ mod tests {
             "<?php new PDO('mysql:host=' . getenv( 'MYSQL_HOST'), $_ENV[\"MYSQL_USER\"], env('MYSQL_PASSWORD', ''));",
         );
         write("vendor/x/y.php", "<?php getenv('OTHER'); pg_connect('');");
+        write("3rdparty/x.php", "<?php getenv('PGHOST');");
         write("notes.txt", "getenv('NOTES')");
-        let reads = look(dir.path());
+        let reads = look(dir.path(), &[]);
         let names: Vec<&str> = reads.env.iter().map(String::as_str).collect();
         assert_eq!(names, ["MYSQL_HOST", "MYSQL_PASSWORD", "MYSQL_USER"]);
         assert!(reads.pdo && reads.mysql && !reads.mysqli && !reads.postgresql);
+    }
+
+    #[test]
+    fn what_the_files_of_settings_read_is_known_wherever_they_lie() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let file = SettingsFile {
+            path: "storage/settings.php".into(),
+            text: "<?php $CFG->dbhost = getenv('MOODLE_DB_HOST') ?: 'db';".into(),
+        };
+        let reads = look(dir.path(), &[file]);
+        assert!(reads.env.contains("MOODLE_DB_HOST"), "{reads:?}");
+    }
+
+    #[test]
+    fn a_file_that_lets_its_own_environment_win_is_known() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let write = |name: &str, text: &str| {
+            std::fs::write(dir.path().join(name), text).expect("a file");
+        };
+        write(
+            "bootstrap.php",
+            "<?php\n// Use `createUnsafeImmutable` to disable this.\n\
+             Dotenv\\Dotenv::createUnsafeMutable(CRAFT_BASE_PATH)->safeLoad();\n",
+        );
+        write(
+            "index.php",
+            "<?php Dotenv\\Dotenv::createImmutable(__DIR__)->load();",
+        );
+        write("twig.php", "<?php $twig->overload('x');");
+        let found = look(dir.path(), &[]).overriding;
+        let pair = ("createUnsafeMutable(", "createUnsafeImmutable(");
+        assert_eq!(found, [(dir.path().join("bootstrap.php"), pair)]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Where a redirect leads, and which links are visited: pages of the same site that a visitor may look at without doing anything.
 
 use kneepoint_load::resolve_link;
+use kneepoint_stack::application::host_in_url;
 
 /// Words of a path or query that do something, or that lead to what does.
 const DOING: &[&str] = &[
@@ -97,6 +98,8 @@ const READING: &[&str] = &[
 ];
 /// Names that end in `id` and carry a session, which is another one each time.
 const SESSIONS: &[&str] = &["sid", "oscsid", "zenid"];
+/// Shortest key by which a query names a session \[ours\]: PHP's own have at least 22 characters. `session=12` may be a talk.
+const SHORTEST_KEY: usize = 16;
 /// Ends of paths that are no pages.
 const FILES: &[&str] = &[
     ".css", ".js", ".png", ".jpg", ".jpeg", ".gif", ".svg", ".webp", ".ico", ".pdf", ".zip", ".gz",
@@ -145,10 +148,33 @@ fn pair_reads(pair: &str) -> bool {
 
 fn is_reading(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
-    let is_session = SESSIONS.contains(&name.as_str()) || name.contains("sess");
-    let is_id = name.ends_with("id") && !is_session && !does_something(&name);
+    let is_id = name.ends_with("id") && !is_session(&name) && !does_something(&name);
     let lists = [READING, ROUTING];
     is_id || lists.iter().any(|list| list.contains(&name.as_str()))
+}
+
+/// Whether a name in small letters is that of a session.
+fn is_session(name: &str) -> bool {
+    SESSIONS.contains(&name) || name.contains("sess")
+}
+
+/// A link without the session that an application adds for a visitor who has no cookie yet, as phpBB does: it is another one each
+/// time, and the page is the same.
+pub(super) fn without_session(link: &str) -> String {
+    let Some((bare, query)) = link.split_once('?') else {
+        return link.to_owned();
+    };
+    let kept: Vec<&str> = query.split('&').filter(|pair| !has_session(pair)).collect();
+    match kept.is_empty() {
+        true => bare.to_owned(),
+        false => format!("{bare}?{}", kept.join("&")),
+    }
+}
+
+fn has_session(pair: &str) -> bool {
+    let (name, key) = pair.split_once('=').unwrap_or((pair, ""));
+    let is_key = |c: char| c.is_ascii_alphanumeric() || ",-".contains(c);
+    is_session(&name.to_ascii_lowercase()) && key.len() >= SHORTEST_KEY && key.chars().all(is_key)
 }
 
 /// Whether one of the words of a path or of a value does something: `edit` in `/wiki/edit/1` and in `editPage`, not in
@@ -223,6 +249,32 @@ impl Site {
     pub(super) fn path_of(&self, link: &str, page: &str) -> Option<String> {
         resolve_link(link, page, |host| self.has(host))
     }
+}
+
+/// The host of a redirect that leads from a page to the same one elsewhere: the site's own name, by which it wants to be asked.
+pub(super) fn own_host(location: &str, page: &str) -> Option<String> {
+    let (scheme, rest) = location.split_once("//")?;
+    let host = host_in_url(rest)?;
+    let fits = |c: char| c.is_ascii_alphanumeric() || ".-:".contains(c);
+    let is_host = !host.is_empty() && host.chars().all(fits);
+    let is_scheme = ["http:", "https:", ""].contains(&scheme);
+    let there = resolve_link(location, page, |_| true)?;
+    (is_host && is_scheme && is_same_page(&there, page)).then(|| host.to_owned())
+}
+
+/// The host of a redirect where it is one of these: those that settings call the site's own.
+pub(super) fn known_host(location: &str, page: &str, hosts: &[String]) -> Option<String> {
+    let leads_there = |host: &&String| Site::new(host).path_of(location, page).is_some();
+    hosts.iter().find(leads_there).cloned()
+}
+
+/// Whether two paths lead to one page: with the name of the front controller and an empty query, or without.
+pub(super) fn is_same_page(one: &str, other: &str) -> bool {
+    let start = |path: &str| {
+        let path = path.strip_suffix('?').unwrap_or(path);
+        path.strip_suffix("index.php").unwrap_or(path).to_owned()
+    };
+    start(one) == start(other)
 }
 
 /// A host without its port.
@@ -318,6 +370,47 @@ mod tests {
         for link in ["/?route=about", "/logout?do=x", "/style.css?v=1", "/about"] {
             assert!(!has_unknown_query(link), "{link}");
         }
+    }
+
+    #[test]
+    fn a_session_in_a_link_is_left_out_and_nothing_else_is() {
+        let sid = "0123456789abcdef0123456789abcdef";
+        let check = |link: &str, expected: &str| {
+            assert_eq!(without_session(&link.replace("KEY", sid)), expected);
+        };
+        check("/viewforum.php?f=2&sid=KEY", "/viewforum.php?f=2");
+        check("/viewtopic.php?sid=KEY&t=3", "/viewtopic.php?t=3");
+        check("/?PHPSESSID=KEY", "/");
+        for link in ["/talks?session=12", "/a?id=1&b=2", "/?", "/about"] {
+            check(link, link);
+        }
+    }
+
+    #[test]
+    fn a_redirect_to_the_same_page_elsewhere_tells_the_sites_own_name() {
+        let check = |location: &str, page: &str, expected: Option<&str>| {
+            assert_eq!(own_host(location, page).as_deref(), expected, "{location}");
+        };
+        check("https://shop.test/", "/", Some("shop.test"));
+        check("http://shop.test:8080", "/", Some("shop.test:8080"));
+        check("//www.shop.test/a?b=1", "/a?b=1", Some("www.shop.test"));
+        check("http://shop.test/index.php?", "/", Some("shop.test"));
+        check("https://login.test/oauth?next=1", "/", None);
+        check("https://u:p@shop.test/", "/", Some("shop.test"));
+        check("https://${SITE}/", "/", None);
+        check("/index.php", "/", None);
+        check("ftp://shop.test/", "/", None);
+    }
+
+    #[test]
+    fn a_redirect_to_another_page_of_an_address_that_settings_name_tells_it() {
+        let hosts = ["api.test".to_owned(), "wiki.test:8080".to_owned()];
+        let known = |location: &str| known_host(location, "/", &hosts);
+        assert_eq!(
+            known("https://wiki.test/login").as_deref(),
+            Some("wiki.test:8080")
+        );
+        assert_eq!(known("https://login.test/oauth"), None);
     }
 
     #[test]

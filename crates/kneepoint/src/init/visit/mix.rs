@@ -37,6 +37,10 @@ pub struct VisitOutcome {
     pub pages: Vec<VisitPage>,
     /// Why the application does not answer as it should, in a sentence or two.
     pub failure: Option<String>,
+    /// The name by which the site wants to be asked, where it redirects others to it.
+    pub host: Option<String>,
+    /// Whether it sends everybody away who does not come over TLS.
+    pub wants_tls: bool,
 }
 
 /// A page that was seen once, while looking round.

@@ -33,7 +33,7 @@ impl VisitNeeds {
             .collect();
         if !lacking.is_empty() {
             told.push(format!(
-                "PHP {} on this machine has no {}, which composer.json asks for{}.",
+                "PHP {} on this machine has no {}, which the application or one of its packages asks for{}.",
                 php.version,
                 lacking.join(", "),
                 on_debian(&php.version, &lacking)
@@ -195,16 +195,16 @@ mod tests {
             &[
                 "composer.json asks for PHP ^8.2, and this machine has 8.1.2: it may not run here. Where another PHP-FPM is \
                  installed, start Kneepoint with KNEEPOINT_PHP_FPM=/path/to/it.",
-                "PHP 8.1.2 on this machine has no gd, zip, which composer.json asks for; on Debian: apt install php8.1-gd \
-                 php8.1-zip.",
+                "PHP 8.1.2 on this machine has no gd, zip, which the application or one of its packages asks for; on Debian: \
+                 apt install php8.1-gd php8.1-zip.",
             ],
         );
         check(
             None,
             &["simplexml", "dom", "pdo_mysql", "Posix"],
             &[
-                "PHP 8.1.2 on this machine has no simplexml, dom, pdo_mysql, Posix, which composer.json asks for; on Debian: apt \
-                 install php8.1-common php8.1-mysql php8.1-xml.",
+                "PHP 8.1.2 on this machine has no simplexml, dom, pdo_mysql, Posix, which the application or one of its packages \
+                 asks for; on Debian: apt install php8.1-common php8.1-mysql php8.1-xml.",
             ],
         );
     }

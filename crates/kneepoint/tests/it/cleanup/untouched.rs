@@ -1,7 +1,7 @@
 //! The user's directory is the user's: an application that writes into its own directory writes into a copy.
 
 use crate::support::by_hand::{ByHand, end};
-use crate::support::company::{Place, alone, among_others, long_among_others};
+use crate::support::company::{Place, among_others, long_among_others};
 use crate::support::{apps, kneepoint, needs_root, start, text, wait};
 use kneepoint::UNDECIDED;
 use std::collections::BTreeMap;
@@ -199,7 +199,7 @@ fn a_profile_leaves_the_application_as_it_was() {
     if !needs_root("a_profile_leaves_the_application_as_it_was") {
         return;
     }
-    let _place = alone();
+    let _place = among_others();
     let servers = ByHand::start();
     let root = apps().join("plain").canonicalize().expect("apps/plain");
     let before = look(&root);

@@ -82,7 +82,7 @@ fn what_cannot_be_compared_is_said() {
         &[site, "--runtime", "iis"],
         "`iis` is not a server Kneepoint can run",
     );
-    check(&[site, "--with", "jit"], "write NAME:LAYER.NAME=VALUE");
+    check(&[site, "--with", "jit"], "write NAME:TIER.NAME=VALUE");
     check(
         &[site, "--with", "main:php.pm=static"],
         "two are called `main`",

@@ -1,6 +1,6 @@
 //! The gate of a pipeline, on a real stack: what got slower fails, what did not does not.
 
-use crate::support::company::{alone, long_among_waiting};
+use crate::support::company::long_among_waiting;
 use crate::support::{kneepoint, start, text, wait, waiting_site as site};
 use serde_json::Value;
 use std::path::Path;
@@ -97,8 +97,7 @@ fn side_by_side_a_slower_application_fails_and_the_same_does_not() {
 
 #[test]
 fn against_a_stored_run_a_slower_application_fails_and_the_same_does_not() {
-    // What it finds is one run against another of another time, so that what tests beside it take then and now counts.
-    let _place = alone();
+    let _place = long_among_waiting();
     let directory = tempfile::tempdir().expect("temp dir");
     let runs = directory.path().join("runs");
     let main = site(directory.path(), "main", 20);
@@ -121,7 +120,6 @@ fn against_a_stored_run_a_slower_application_fails_and_the_same_does_not() {
     assert_eq!(run_of(&output)["gate"]["claims"][0]["quantity"], "R*");
     let against = ["--ci", "--baseline", &baseline, "--max-loss", "20%"];
 
-    // The baseline had the machine for itself, and so has the same application.
     passes_or_cannot_tell(&limit(&main, &runs, "20s", &against));
 
     // Another question is no baseline for this one, and nothing is measured to find that out.

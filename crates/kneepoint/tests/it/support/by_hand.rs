@@ -103,6 +103,11 @@ impl ByHand {
         self.children[0].id()
     }
 
+    /// Its first pool, which no other such PHP-FPM has.
+    pub(crate) fn pool(&self) -> String {
+        pool_of(self.port)
+    }
+
     /// A load of two connections that asks the application for this long, or for this many requests.
     pub(crate) fn load(&self, how_much: &[&str]) -> Command {
         let script = apps().join("plain/public/index.php").canonicalize();
@@ -142,6 +147,10 @@ pub(crate) fn end(load: Child) {
     wait(load, Duration::from_secs(60));
 }
 
+fn pool_of(port: u16) -> String {
+    format!("by-hand-{port}")
+}
+
 fn write_certificate(directory: &Path) {
     let signed =
         rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
@@ -151,6 +160,7 @@ fn write_certificate(directory: &Path) {
 
 fn write_configuration(directory: &Path, port: u16, tls_port: u16) {
     let at = directory.display().to_string();
+    let pool = pool_of(port);
     let public = apps()
         .join("plain/public")
         .canonicalize()
@@ -160,7 +170,7 @@ fn write_configuration(directory: &Path, port: u16, tls_port: u16) {
     fs::write(
         directory.join("fpm.conf"),
         format!(
-            "[global]\nerror_log={at}/fpm.log\n[by-hand]\nlisten={at}/php.sock\nlisten.mode=0666\npm=static\npm.max_children=2\nuser=www-data\ngroup=www-data\n[slow]\nlisten={at}/slow.sock\nlisten.mode=0666\npm=ondemand\npm.max_children=24\nuser=www-data\ngroup=www-data\n"
+            "[global]\nerror_log={at}/fpm.log\n[{pool}]\nlisten={at}/php.sock\nlisten.mode=0666\npm=static\npm.max_children=2\nuser=www-data\ngroup=www-data\n[slow]\nlisten={at}/slow.sock\nlisten.mode=0666\npm=ondemand\npm.max_children=24\nuser=www-data\ngroup=www-data\n"
         ),
     )
     .expect("fpm.conf");

@@ -1,7 +1,7 @@
 //! Whatever becomes of `kneepoint profile --calls` and of its terminal, the workers that it traces go on.
 
 use crate::support::by_hand::{ByHand, end};
-use crate::support::company::alone;
+use crate::support::company::among_others;
 use crate::support::{kneepoint, needs_root, start, text, wait};
 use std::fs;
 use std::io::Write as _;
@@ -68,7 +68,7 @@ fn a_trace_that_is_stopped_lets_go_of_the_workers_and_says_so() {
     if !needs_root("a trace") {
         return;
     }
-    let _alone = alone();
+    let _place = among_others();
     let servers = ByHand::start();
     let load = start(&mut servers.load(&["-z", "30s"]));
     let profiler = start(kneepoint().args(servers.long_trace()));
@@ -92,7 +92,7 @@ fn a_terminal_that_takes_nothing_stops_no_worker() {
     if !needs_root("a trace") {
         return;
     }
-    let _alone = alone();
+    let _place = among_others();
     let servers = ByHand::start();
     let words = format!(
         "{} {}",
@@ -134,7 +134,7 @@ fn a_tracer_that_stands_still_is_killed_and_one_without_an_owner_ends() {
     if !needs_root("a trace") {
         return;
     }
-    let _alone = alone();
+    let _place = among_others();
     let servers = ByHand::start();
     let load = start(&mut servers.load(&["-z", "30s"]));
     let profiler = start(kneepoint().args(servers.long_trace()));

@@ -1,7 +1,7 @@
 //! `kneepoint profile` on a PHP-FPM started by hand.
 
 use crate::support::by_hand::{ByHand, end};
-use crate::support::company::alone;
+use crate::support::company::among_others;
 use crate::support::{kneepoint, needs_root, start, text, wait};
 use std::fs;
 use std::process::Output;
@@ -20,7 +20,7 @@ fn the_workers_of_a_master_are_profiled_under_load() {
     if !needs_root("a profile") {
         return;
     }
-    let _place = alone();
+    let _place = among_others();
     let servers = ByHand::start();
     let graph = servers.directory.path().join("flame.svg");
     let scope = servers.directory.path().join("profile.json");
@@ -83,14 +83,14 @@ fn what_requests_do_is_told_call_by_call() {
     if !needs_root("a trace") {
         return;
     }
-    let _place = alone();
+    let _place = among_others();
     let servers = ByHand::start();
     let load = start(&mut servers.load(&["-z", "30s"]));
     let mut command = kneepoint();
     command.args([
         "profile",
         "--pool",
-        "by-hand",
+        &servers.pool(),
         "--calls",
         "--requests",
         "12",
@@ -117,7 +117,7 @@ fn what_requests_do_is_told_call_by_call() {
     assert_eq!(other.status.code(), Some(2));
     let why = text(&other.stderr);
     assert!(
-        why.contains("no worker of a pool `no-such-pool`") && why.contains("by-hand"),
+        why.contains("no worker of a pool `no-such-pool`") && why.contains(&servers.pool()),
         "{why}"
     );
 }
@@ -127,7 +127,7 @@ fn what_cannot_be_profiled_is_said() {
     if !needs_root("a profile") {
         return;
     }
-    let _place = alone();
+    let _place = among_others();
     let output = profile(std::process::id(), &["-z", "1s"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(
@@ -153,7 +153,7 @@ fn a_killed_profiler_leaves_the_workers_running_and_untraced() {
     if !needs_root("a profile") {
         return;
     }
-    let _place = alone();
+    let _place = among_others();
     let servers = ByHand::start();
     let load = start(&mut servers.load(&["-z", "8s"]));
     let pid = servers.fpm().to_string();

@@ -37,8 +37,11 @@ pub(crate) fn figure(curves: &[Curve<'_>], slo: &Slo) -> Markup {
         return html! {};
     }
     let target = slo.response_time.as_secs_f64() * 1e3;
+    // As far as a line reaches: of a hundred answers none says what p99.9 is.
+    let reached = lines.iter().filter_map(|line| Some(line.2.last()?.0));
+    let end = reached.fold(2.0, f64::max) * 1.2;
     let plot = Plot {
-        x: Axis::between(1.0, tail(0.999) * 1.2),
+        x: Axis::between(1.0, end),
         y: Axis::log(
             lines
                 .iter()
@@ -50,7 +53,13 @@ pub(crate) fn figure(curves: &[Curve<'_>], slo: &Slo) -> Markup {
         y_label: "response time, ms (log)",
         x_text: |odds| format!("p{}", ((1.0 - 1.0 / odds) * 1000.0).round() / 10.0),
         y_text: milliseconds,
-        x_ticks: Some(NAMED.iter().map(|q| tail(*q)).collect()),
+        x_ticks: Some(
+            NAMED
+                .iter()
+                .map(|q| tail(*q))
+                .filter(|odds| *odds <= end)
+                .collect(),
+        ),
     };
     let marks = html! {
         (plot.level(target, &format!("SLO {}", words::ms(Some(target)))))
@@ -67,7 +76,7 @@ pub(crate) fn figure(curves: &[Curve<'_>], slo: &Slo) -> Markup {
     html! { figure {
         (plot.draw("distribution", title, &format!("Of the steps {}.", words::listed(&steps)), &marks))
         figcaption class="caption" { "Response times of the step nearest to R*: " (words::listed(&steps)) "."
-            @if lines.len() > 1 { " Each at its own rate: the lines show the same strain, not the same load." }
+            @if lines.len() > 1 { " Each step was at its own rate, so the lines do not compare the two at the same load." }
         }
     } }
 }

@@ -3,8 +3,8 @@
 use crate::html::Section;
 use crate::html::axis::Axis;
 use crate::html::plot::percent;
-use crate::subjects::stack::waterfall::{Pair, PairedPart, phase};
-use crate::subjects::{arm_name, tone};
+use crate::subjects::stack::waterfall::{Pair, PairedPart, near, overload, phase};
+use crate::subjects::{arm_name, tone, tuning_note};
 use crate::words;
 use kneepoint_model::Run;
 use kneepoint_model::run::Waterfall;
@@ -20,6 +20,7 @@ pub(crate) fn section(run: &Run) -> Option<Section> {
         return None;
     }
     let axis = Axis::from_zero(pairs.iter().map(Pair::longest_ms));
+    let arms: Vec<&str> = pairs.iter().map(|pair| pair.arm).collect();
     Some(Section {
         id: "waterfall",
         title: "Where a request's time goes",
@@ -29,6 +30,7 @@ pub(crate) fn section(run: &Run) -> Option<Section> {
                 "Mean milliseconds per request, in the order a request meets the parts; each bar begins where the one \
                  before ends. Thin grey: low load; thick: near R*; bold: the largest part."
                 @if pairs.len() > 1 { " Both pictures have the same time axis." }
+                @if let Some(note) = tuning_note(run, &arms) { " " (note) }
             }
         },
     })
@@ -133,8 +135,13 @@ fn caption(run: &Run, pair: &Pair<'_>) -> String {
         false => format!("Measured on {}. ", words::listed(&steps)),
     };
     let little = match pair.knee.or(pair.low).map(|w| w.little.as_str()) {
-        Some(text) if !text.is_empty() => format!("Little's law: {}.", text.trim_end_matches('.')),
+        Some(text) if !text.is_empty() => format!(
+            "Check by Little's law (requests inside are rate times time): {}.",
+            text.trim_end_matches('.')
+        ),
         _ => String::new(),
     };
-    over + &little
+    let overload = near(run, pair.arm).and_then(|seen| overload(run, seen));
+    let overload = overload.map_or_else(String::new, |said| format!(" {said}"));
+    format!("{over}{little}{overload}")
 }
