@@ -102,10 +102,8 @@ fn furnish(lab: &Path, names: Option<&Names>) -> io::Result<Room> {
     keep(&lab_dir, lab)?;
     names.map_or(Ok(()), Names::hold)?;
     for socket in sockets {
-        let is_there = fs::symlink_metadata(&socket).is_ok_and(|it| it.file_type().is_socket());
-        if is_there && !socket.starts_with(lab) {
-            let what = format!("covering {}", socket.display());
-            mount_bind("/dev/null", &socket).map_err(said(&what))?;
+        if !socket.starts_with(lab) {
+            while_there(&socket, || mount_bind("/dev/null", &socket))?;
         }
     }
     Ok(Room {
@@ -126,6 +124,17 @@ fn unshare() -> io::Result<()> {
 
 fn said<E: std::fmt::Display>(what: &str) -> impl Fn(E) -> io::Error {
     move |error| io::Error::other(format!("{what}: {error}"))
+}
+
+/// Covers a socket. Its server may take it away at any moment, and then there is nothing to cover.
+fn while_there(socket: &Path, cover: impl Fn() -> rustix::io::Result<()>) -> io::Result<()> {
+    let is_there = || fs::symlink_metadata(socket).is_ok_and(|it| it.file_type().is_socket());
+    match is_there().then(cover) {
+        Some(Err(error)) if is_there() => {
+            Err(said(&format!("covering {}", socket.display()))(error))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Puts an empty directory over one that is there.
@@ -230,6 +239,23 @@ fn unescaped(text: &str) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Another server of the machine ends while a host is closed off.
+    #[test]
+    fn a_socket_that_goes_away_meanwhile_is_no_failure() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let socket = directory.path().join("server.sock");
+        let _server = std::os::unix::net::UnixListener::bind(&socket).expect("a socket");
+        let fails = || Err(rustix::io::Errno::PERM);
+        let failed = while_there(&socket, fails).expect_err("it is there");
+        assert!(failed.to_string().contains("server.sock"), "{failed}");
+        let ends = || {
+            fs::remove_file(&socket).expect("removed");
+            Err(rustix::io::Errno::NOENT)
+        };
+        assert!(while_there(&socket, ends).is_ok());
+        assert!(while_there(&socket, || panic!("nothing to cover")).is_ok());
+    }
 
     #[test]
     fn mounts_are_read_with_the_flags_that_must_stay() {

@@ -128,6 +128,17 @@ fn the_page_has_one_unit_on_its_axis_and_says_both_in_its_headline() {
 }
 
 #[test]
+fn a_headline_says_of_what_its_range_is() {
+    let mut run = run(Some(5.0));
+    (run.limits[0].rate_hz.low, run.limits[0].rate_hz.high) = (15.0, 45.0);
+    let format = Format::named("html").expect("listed");
+    let page = render(&run, format, &Options::default()).replace('\u{a0}', " ");
+    let told =
+        "sustains about 26.3 visits per second (15.0 to 45.0), that is 132 requests per second";
+    assert!(page.contains(told), "{page}");
+}
+
+#[test]
 fn an_old_run_that_took_requests_for_visits_is_doubted() {
     check(
         "terminal",

@@ -219,8 +219,8 @@ fn packages_above(root: &Path) -> Option<String> {
         .all(|file| has(above, file) && !has(root, file));
     is_part.then(|| {
         format!(
-            "{}/vendor holds packages, and the lab has nothing of what lies outside of {}: if they are its own, name {} \
-             instead",
+            "{}/vendor holds packages, and the private copy has nothing of what lies outside of {}: if they are its own, \
+             name {} instead",
             above.display(),
             root.display(),
             above.display()

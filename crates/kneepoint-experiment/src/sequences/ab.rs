@@ -118,18 +118,24 @@ where
         }
     }
     let effect = test.effect(&comparison.change, &comparison.settings);
-    if effect.void_pairs > 0 && effect.ratio.is_none() {
-        let pairs = match effect.void_pairs {
-            1 => "1 pair was".to_owned(),
-            pairs => format!("{pairs} pairs were"),
-        };
-        recorder.warn(format!(
-            "{}: {pairs} thrown away, since the generator was not sound or requests failed; there is no verdict",
-            effect.change
-        ));
-    }
+    warn_of_no_verdict(recorder, &effect);
     recorder.result(format!("{}: {}", effect.change, describe_effect(&effect)));
     Ok((test.verdict(), effect))
+}
+
+/// Says why there is no verdict, where pairs were void.
+fn warn_of_no_verdict(recorder: &mut Recorder<'_>, effect: &Effect) {
+    if effect.void_pairs == 0 || effect.ratio.is_some() {
+        return;
+    }
+    let pairs = match effect.void_pairs {
+        1 => "1 pair was".to_owned(),
+        pairs => format!("{pairs} pairs were"),
+    };
+    recorder.warn(format!(
+        "{}: {pairs} thrown away, since the generator was not sound or requests failed; there is no verdict",
+        effect.change
+    ));
 }
 
 impl ArmComparison<'_> {

@@ -14,6 +14,9 @@ use kneepoint_model::{Layer, Run, metric};
 /// Smallest share that has a row of its own; what is smaller is summed up.
 const WORTH_A_ROW: f64 = 0.01;
 
+/// Share below which a row says nothing: it would be told as none.
+const NOTHING: f64 = 0.0005;
+
 /// The accounts of a run: the first configuration's, and the last one's where that is another. The latest of each.
 pub(crate) fn told(run: &Run) -> Vec<&Account> {
     let accounts = || run.accounts.iter().filter(|account| !account.is_empty());
@@ -111,7 +114,7 @@ pub(crate) fn owner_rows(account: &Account, code: &CodeAccount) -> Vec<Row> {
             ..Row::of(one.owner.to_string(), one.share * all_ms, one.share)
         });
     }
-    if smaller.0 > 0 {
+    if smaller.1 >= NOTHING {
         let what = words::counted(smaller.0, "other owner", "other owners");
         rows.push(Row::of(what, smaller.1 * all_ms, smaller.1));
     }

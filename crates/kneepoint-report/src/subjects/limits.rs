@@ -4,7 +4,7 @@ pub(crate) mod html;
 pub(crate) mod markdown;
 
 use crate::words;
-use kneepoint_model::run::LimitResult;
+use kneepoint_model::run::{Bound, LimitResult};
 use kneepoint_model::{Run, Trial};
 
 /// The first limit of a run of one stack; where several were compared, none is the run's.
@@ -24,7 +24,11 @@ pub(crate) fn limits(run: &Run) -> Vec<(&'static str, &LimitResult)> {
 /// `p95 breaks the SLO first; with 20 virtual users ...`.
 pub(crate) fn breaks_first(run: &Run, limit: &LimitResult) -> String {
     let closed_loop = closed_loop(run, limit);
-    format!("{} breaks the SLO first; {closed_loop}", limit.bound_by)
+    let break_it = match limit.bound_by {
+        Bound::Errors => "break",
+        _ => "breaks",
+    };
+    format!("{} {break_it} the SLO first; {closed_loop}", limit.bound_by)
 }
 
 /// `with 20 virtual users that never pause, the stack served 242/s in one step of 3.0 s`: the closed loop that opens a search.
@@ -145,6 +149,22 @@ mod tests {
             242.0,
             "with virtual users that never pause, the stack served 242/s in one short step",
         );
+    }
+
+    #[test]
+    fn errors_are_many_and_a_quantile_is_one() {
+        let first = |bound_by| {
+            let found = LimitResult {
+                bound_by,
+                ..limit(242.0)
+            };
+            let told = breaks_first(&Run::default(), &found);
+            told.split(';').next().map(str::to_owned)
+        };
+        let errors = first(Bound::Errors);
+        assert_eq!(errors.as_deref(), Some("errors break the SLO first"));
+        let quantile = first(Bound::ResponseTime(95.0));
+        assert_eq!(quantile.as_deref(), Some("p95 breaks the SLO first"));
     }
 
     #[test]

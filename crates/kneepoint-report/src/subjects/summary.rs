@@ -391,6 +391,7 @@ impl Confirmation {
     fn proves(&self, limit_hz: Option<Interval>, is_new: bool) -> String {
         let name = if is_new { "the new R*" } else { "R*" };
         match limit_hz {
+            Some(limit) if !self.held && !self.is_near(&limit) => format!("below {name}"),
             _ if !self.held => format!("at {name}"),
             Some(limit) if !self.is_near(&limit) => format!(
                 "{name} is at least that; {} was not confirmed",
@@ -466,6 +467,7 @@ mod tests {
         assert_eq!(stretch.proves(narrow, true), "confirms the new R*");
         stretch.held = false;
         assert_eq!(stretch.proves(narrow, false), "at R*");
+        assert_eq!(stretch.proves(wide, false), "below R*");
         stretch.window_s = Some(12.0);
         assert_eq!(
             plain(&stretch.sentence()),

@@ -14,7 +14,7 @@ Examples:
   on each machine that is to send, for those who have an account at the broker:
     kneepoint agent --nats nats://broker:4222 --creds agent.creds --max-rate 5000
   then, from anywhere, one load from all of them:
-    kneepoint load http://shop.test/ --i-own shop.test -q 8000 -z 1m --agents all --nats nats://broker:4222 --creds me.creds
+    kneepoint load http://shop.test/ -q 8000 -z 1m --agents all --nats nats://broker:4222 --creds me.creds
 
   agents on this machine find the limit of a stack on its own network:
     kneepoint limit --host-network --agents all --nats nats://127.0.0.1:4222

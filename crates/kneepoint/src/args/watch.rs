@@ -7,7 +7,7 @@ use clap::Args as ClapArgs;
 pub(super) const AFTER_HELP: &str = "\
 Nothing is sent, written, signalled or stopped. Without a terminal, or with --once, it prints plain lines.
 
-Keys: arrows choose, Tab changes between pools and findings, r reads everything anew, q ends it.";
+Keys: Up and Down choose, Tab, Left and Right change between pools and findings, r reads everything anew, q ends it.";
 
 /// Arguments of `watch`.
 #[derive(Debug, Clone, ClapArgs)]

@@ -32,12 +32,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Where installers write settings, relative to the application or to the directory of its front controller.
-const WRITTEN: [(&str, &str); 5] = [
+const WRITTEN: [(&str, &str); 6] = [
     ("Moodle", "config.php"),
     ("MyBB", "inc/config.php"),
     ("Nextcloud", "config/config.php"),
     ("phpBB", "config.php"),
     ("PrestaShop", "app/config/parameters.php"),
+    // Up to 1.6.
+    ("PrestaShop", "config/settings.inc.php"),
 ];
 /// Directories of installers that shut a site as long as they are there.
 const INSTALLERS: [(&str, &str); 2] = [("Joomla", "installation"), ("phpBB", "install")];
@@ -49,11 +51,7 @@ pub(super) fn look(root: &Path, found: &Detected, facts: &mut InitFacts) {
     let reads = reads::look(root, &files);
     let environment = environment::look(root, found.kind, &reads);
     let settings = database::settings(&files);
-    // A file is laid over Nextcloud's list.
-    let listed = match found.name {
-        "Nextcloud" => Vec::new(),
-        _ => listed::listed(&files),
-    };
+    let listed = lists(found, &files);
     let ini_files = ini::files(root, public);
     let sections = ini::databases(&ini_files);
     let elsewhere = wordpress_elsewhere(root, found, &settings);
@@ -67,7 +65,7 @@ pub(super) fn look(root: &Path, found: &Detected, facts: &mut InitFacts) {
     let usual = (found.kind == AppKind::Wordpress).then_some(DbEngine::Mariadb);
     let likely = told
         .or(usual)
-        .or_else(|| database::by_default(&files))
+        .or_else(|| database::by_default(&files).filter(|_| !environment.has_driver))
         .or(by_code(&reads));
     let name = database_name(elsewhere.as_ref(), &settings, &listed, &sections);
     let of_list = database_of_own(found, &files);
@@ -111,6 +109,18 @@ pub(super) fn look(root: &Path, found: &Detected, facts: &mut InitFacts) {
     if facts.engine.is_none() {
         facts.notes.extend(unclear(needs_one, usual, &reads));
     }
+}
+
+/// The lists of settings that are read as such.
+fn lists<'f>(found: &Detected, files: &'f [SettingsFile]) -> Vec<Listed<'f>> {
+    // A file is laid over Nextcloud's list.
+    if found.name == "Nextcloud" {
+        return Vec::new();
+    }
+    let mut listed = listed::listed(files);
+    // Others of Drupal's are those that it was moved from.
+    listed.sort_by_key(|list| !list.is_in(known::DRUPAL));
+    listed
 }
 
 /// Which database the list of an application says that is read in a way of its own.
@@ -330,13 +340,18 @@ fn note_outside(root: &Path, files: &[SettingsFile], facts: &mut InitFacts) {
 
 /// The file that an installer has yet to write, or left empty.
 fn not_written(root: &Path, found: &Detected) -> Option<&'static str> {
-    let (_, file) = WRITTEN.iter().find(|(name, _)| *name == found.name)?;
+    let own = || {
+        let known = WRITTEN.iter();
+        known.filter(move |(name, _)| *name == found.name)
+    };
+    let (_, first) = own().next()?;
     let public = found.front.parent().unwrap_or(Path::new(""));
-    let is_there = |dir: &Path| {
+    let is_there = |dir: &Path, file: &str| {
         let about = std::fs::metadata(root.join(dir).join(file));
         about.is_ok_and(|about| about.len() > 0)
     };
-    (!is_there(Path::new("")) && !is_there(public)).then_some(*file)
+    let is_written = |file: &str| is_there(Path::new(""), file) || is_there(public, file);
+    (!own().any(|(_, file)| is_written(file))).then_some(*first)
 }
 
 fn note_what_is_missing(root: &Path, found: &Detected, has_settings: bool, facts: &mut InitFacts) {
@@ -351,7 +366,10 @@ fn note_what_is_missing(root: &Path, found: &Detected, has_settings: bool, facts
             found.name
         ));
     }
-    facts.notes.extend(environment::only_an_example(root));
+    // Where settings in PHP were changed, it has them there.
+    let example = || environment::only_an_example(root);
+    let is_bare = facts.changes.is_empty();
+    facts.notes.extend(is_bare.then(example).flatten());
     let mut installers = INSTALLERS.iter().filter(|(name, _)| *name == found.name);
     if let Some((_, dir)) = installers.find(|(_, dir)| root.join(dir).is_dir()) {
         facts.notes.push(format!(

@@ -35,6 +35,8 @@ const MOST_REDIRECTS: usize = 5;
 const ASKED: usize = 5;
 /// Most links that the first page of an installer has \[ours\]: those of its steps, its manual and its languages.
 const LINKS_OF_INSTALLER: usize = 10;
+/// The variable by which most applications know a connection over TLS.
+const HTTPS: &str = "HTTPS";
 /// A path that no application has.
 const MISSING: &str = "/kneepoint-looks-for-a-page-that-is-not-there";
 
@@ -96,6 +98,7 @@ fn in_testbed(
             site: Site::new(&testbed.host_header(ARM)?),
             hosts: visit.hosts,
             host: None,
+            over_tls: scenario.env.contains_key(HTTPS),
             fetches: 0,
         };
         visitor.look_round(visit.needs, outcome)
@@ -135,6 +138,8 @@ struct Visitor<'t> {
     hosts: &'t [String],
     /// The name by which the site wants to be asked, where it does.
     host: Option<String>,
+    /// Whether it looks to PHP as if it came over TLS.
+    over_tls: bool,
     fetches: usize,
 }
 
@@ -212,7 +217,7 @@ impl Visitor<'_> {
             return false;
         };
         outcome.told.push(format!(
-            "GET {path} redirects to {location}, the site's own address; the scenario asks it by that name."
+            "GET {path} redirects to {name}, the site's own address; the scenario asks it by that name."
         ));
         self.site.learn([name.as_str()]);
         outcome.host = Some(name.clone());
@@ -242,6 +247,7 @@ impl Visitor<'_> {
             return Ok(None);
         }
         outcome.failure = None;
+        outcome.wants_tls = false;
         outcome.told.truncate(told);
         outcome.told.push(format!(
             "GET / answers with a page where it is asked for as {name}, which its settings call its own address; the scenario \
@@ -284,9 +290,15 @@ impl Visitor<'_> {
             };
             if location.starts_with("https://") && is_same_page(&next, &path) {
                 outcome.wants_tls = true;
+                let or = match self.over_tls {
+                    true => "; it does not go by HTTPS in [app.env]",
+                    false => {
+                        ", or set HTTPS = \"on\" in [app.env], which most take for a connection over TLS"
+                    }
+                };
                 outcome.failure = Some(format!(
                     "GET {path} redirects to itself over https (status {status}), and the lab speaks http: have the application take \
-                     http (an [[app.file]] can), or set HTTPS = \"on\" in [app.env], which most take for a connection over TLS"
+                     http (an [[app.file]] can){or}"
                 ));
                 return Ok(None);
             }

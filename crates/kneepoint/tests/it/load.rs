@@ -8,7 +8,7 @@ use crate::support::{apps, kneepoint, start, text, wait};
 use serde_json::Value;
 use std::fs;
 use std::process::{Command, Output};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 fn script() -> String {
     apps()
@@ -506,7 +506,13 @@ fn ctrl_c_prints_what_was_measured() {
             .arg(servers.url("/"))
             .args(["-q", "100", "-z", "60s"]),
     );
-    std::thread::sleep(Duration::from_secs(2));
+    let answered = servers.directory.path().join("access.log");
+    let began = Instant::now();
+    while fs::metadata(&answered).map_or(0, |log| log.len()) == 0 {
+        assert!(began.elapsed() < Duration::from_secs(60), "no request came");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    std::thread::sleep(Duration::from_secs(1));
     let interrupted = Command::new("kill")
         .args(["-INT", &child.id().to_string()])
         .status();

@@ -119,8 +119,7 @@ fn diagnose_names_opcache_off_on_the_laravel_application() {
             kneepoint()
                 .arg("diagnose")
                 .arg(&scenario)
-                .args(["--set", "php.opcache.enable=0", "--budget", "60s"])
-                .args(["--json", "-", "--runs"])
+                .args(["--set", "php.opcache.enable=0", "--json", "-", "--runs"])
                 .arg(directory.path()),
         ),
         Duration::from_secs(300),

@@ -19,7 +19,8 @@ pub(super) fn in_words(
     };
     if !effect.was_measured() {
         return format!(
-            "with {:.0} s left there was time for the final measurements only; a longer --budget would decide it{expected}",
+            "the last {:.0} s were kept for what may gain more and for the final measurements; a longer --budget would \
+             decide it{expected}",
             left.as_secs_f64()
         );
     }
@@ -75,8 +76,8 @@ mod tests {
             0,
             None,
             "a tenth of R*, from what connecting takes.",
-            "with 95 s left there was time for the final measurements only; a longer --budget would decide it; expected: a tenth \
-             of R*, from what connecting takes",
+            "the last 95 s were kept for what may gain more and for the final measurements; a longer --budget would decide it; \
+             expected: a tenth of R*, from what connecting takes",
         );
     }
 

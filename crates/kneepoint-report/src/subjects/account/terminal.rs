@@ -71,7 +71,7 @@ fn cpu(page: &mut Page, run: &Run, account: &Account) {
     }
     let smaller = with_ms(tiers.get(TIERS..).unwrap_or_default());
     if !smaller.is_empty() {
-        let others = [("", 2, None), ("others", 11, Some(Style::Faint))];
+        let others = [("", 2, None), ("others", 12, Some(Style::Faint))];
         page.columns(&others, &smaller, None);
     }
     let besides = with_ms(&besides);

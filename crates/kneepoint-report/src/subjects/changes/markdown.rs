@@ -49,8 +49,9 @@ pub(crate) fn decisions(out: &mut String, run: &Run) {
         "note",
     ];
     table(out, &columns, rows);
+    // Without an empty line before it, Markdown takes a line below a table for one more row.
     if let Some(told) = super::quantities(run) {
-        line(out, &format!("{}\n", escaped(&told)));
+        line(out, &format!("\n{}", escaped(&told)));
     }
     for (decision, finding) in recommended(run) {
         let what = format!(
@@ -60,7 +61,7 @@ pub(crate) fn decisions(out: &mut String, run: &Run) {
             finding.title,
             super::untold(decision)
         );
-        line(out, &escaped(&what));
+        line(out, &format!("\n{}", escaped(&what)));
     }
 }
 

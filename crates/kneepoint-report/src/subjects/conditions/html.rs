@@ -86,6 +86,12 @@ fn noise(run: &Run) -> Option<String> {
         .filter_map(Effect::visible)
         .filter(|share| *share > 0.0)
         .collect();
+    if let [only] = visible.as_slice() {
+        let only = words::share(*only);
+        return Some(format!(
+            "Changes below {only} would hardly show in the only comparison."
+        ));
+    }
     let least = visible.iter().copied().reduce(f64::min)?;
     let most = visible.iter().copied().reduce(f64::max)?;
     Some(format!(

@@ -137,10 +137,21 @@ fn broke(slo: &Slo, load: &LoadPoint) -> Option<f64> {
 /// `At 187/s the SLO did not hold: 54 % of the requests failed or were late. ...`: a rate just below R* may be too much in the
 /// moment it is looked at, and then the parts of the time are those of an overload. `None` where the SLO held.
 pub(crate) fn overload(run: &Run, seen: &Observation) -> Option<String> {
+    /// Requests that failed or were late over those the SLO allows, from which on it was an overload and not the chance by
+    /// which every second step near R* misses the SLO \[ours\].
+    const CLEARLY: f64 = 2.0;
     let share = too_many(run, seen)?;
+    let allowed = run.scenario.as_ref()?.slo.violating_share();
+    // What misses the SLO at low load, too, does not miss it for the load.
+    let at_low_load = phase(run, &seen.arm, "low").and_then(|low| too_many(run, low));
+    let why = match share > CLEARLY * allowed && at_low_load.is_none() {
+        true => {
+            " The stack had more load than it could serve in time, and these times show that state."
+        }
+        false => "",
+    };
     Some(format!(
-        "At {} the SLO did not hold: {} of the requests failed or were late. The stack had more load than it could serve in \
-         time, and these times show that state.",
+        "At {} the SLO did not hold: {} of the requests failed or were late.{why}",
         words::requests_in(run.unit(), seen.waterfall.as_ref()?.offered_hz),
         words::share(share),
     ))

@@ -109,21 +109,20 @@ fn headline(run: &Run, summary: &Summary) -> String {
 /// second (111 to 380)` where it is hardly known.
 fn sustained(run: &Run, arm: &str, rate_hz: f64) -> String {
     let limit = run.limit(arm).or_else(|| run.limits.first());
-    let visits = limit.filter(|limit| limit.unit() == RateUnit::Visits);
-    let told = match visits {
-        Some(limit) => format!(
-            "{} ({})",
-            per_second(rate_hz, RateUnit::Visits),
-            per_second(limit.in_requests_hz(rate_hz), RateUnit::Requests)
-        ),
-        None => per_second(rate_hz, RateUnit::Requests),
-    };
-    match limit.filter(|limit| words::is_wide(limit)) {
-        Some(limit) => {
-            let range = words::rate_range(&limit.rate_hz);
-            format!("about {told} ({})", range.trim_end_matches("/s"))
-        }
-        None => told,
+    let unit = limit.map_or(RateUnit::Requests, LimitResult::unit);
+    let requests = limit.filter(|_| unit == RateUnit::Visits).map(|limit| {
+        let requests_hz = limit.in_requests_hz(rate_hz);
+        per_second(requests_hz, RateUnit::Requests)
+    });
+    let own = per_second(rate_hz, unit);
+    let range = limit.filter(|limit| words::is_wide(limit));
+    let range = range.map(|limit| words::rate_range(&limit.rate_hz));
+    let range = range.as_deref().map(|range| range.trim_end_matches("/s"));
+    match (range, requests) {
+        (Some(range), Some(requests)) => format!("about {own} ({range}), that is {requests}"),
+        (Some(range), None) => format!("about {own} ({range})"),
+        (None, Some(requests)) => format!("{own} ({requests})"),
+        (None, None) => own,
     }
 }
 

@@ -22,8 +22,15 @@ pub(super) fn little(run: &Run) -> Vec<String> {
             errors(&[seen])
         )
     });
-    let others = others.chunk_by(|one, next| place(run, one) == place(run, next));
-    let others = others.map(|group| {
+    let mut groups: Vec<Vec<&Observation>> = Vec::new();
+    for seen in others {
+        let mut known = groups.iter_mut();
+        match known.find(|group| place(run, group[0]) == place(run, seen)) {
+            Some(group) => group.push(seen),
+            None => groups.push(vec![seen]),
+        }
+    }
+    let others = groups.iter().map(|group| {
         let place = words::sentence(&place(run, group[0]));
         let (what, them) = match group.len() {
             1 => ("one measurement does".to_owned(), "it"),
@@ -113,12 +120,15 @@ mod tests {
             &[
                 ("base", "knee", 0.02),
                 ("best", "over", 0.24),
+                ("best", "repeat", 0.2),
                 ("best", "knee", 0.02),
                 ("best", "over", 0.29),
             ],
             &[
                 "After, above R*: 2 measurements do not add up: the requests counted inside and rate times time (Little's law) \
                  differ by 24 % and 29 %. No table shows them.",
+                "After, near R*, the second time: one measurement does not add up: the requests counted inside and rate times \
+                 time (Little's law) differ by 20 %. No table shows it.",
             ],
         );
         check(

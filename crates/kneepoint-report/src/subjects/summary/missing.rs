@@ -69,10 +69,8 @@ fn proof(run: &Run) -> Option<String> {
     }
     // Where one change is kept, the final comparison is with it and without it.
     let beside_others = kept.iter().filter(|_| kept.len() > 1);
-    let not_left_out: Vec<_> = beside_others
-        .filter(|decision| decision.leave_one_out.is_none())
-        .map(|decision| decision.code.clone())
-        .collect();
+    let not_left_out = beside_others.filter(|decision| decision.leave_one_out.is_none());
+    let not_left_out = super::codes(not_left_out.copied());
     match (run.proof.is_none(), not_left_out.as_slice()) {
         (true, []) => Some(
             "The final comparison of before and after, both freshly started, was not made.".into(),
@@ -137,7 +135,7 @@ mod tests {
     #[test]
     fn a_change_that_was_not_left_out_is_told_once() {
         check(
-            &["OPC-01", "PG-02"],
+            &["OPC-01", "PG-02", "OPC-01"],
             Some(Effect::default()),
             &[
                 "Whether OPC-01 and PG-02 are each still needed beside the other changes was not checked (no leave-one-out).",

@@ -162,7 +162,13 @@ fn change(setting: &DbSetting<'_>, new: &str, style: PortStyle) -> FileChange {
     let code = setting.code;
     let why = why(setting.role);
     if matches!(setting.role, Role::Password | Role::Url) || code.text().is_none() {
-        let text = format!("{}true ? {new} : ", code.before);
+        // PHP takes no second question behind the first without brackets. `print` takes all that follows, and nothing is printed:
+        // that branch is never run.
+        let print = match code.text().is_none() && code.value.contains('?') {
+            true => "print ",
+            false => "",
+        };
+        let text = format!("{}true ? {new} : {print}", code.before);
         return FileChange::replace(setting.file, code.before, text, why);
     }
     let behind = &code.whole[code.before.len() + code.value.len()..];
@@ -307,6 +313,20 @@ mod tests {
         assert_eq!(change.path, "bootstrap.php");
         assert_eq!(change.find.as_deref(), Some(find));
         assert_eq!(change.text, new);
+    }
+
+    #[test]
+    fn a_value_with_a_question_of_its_own_stays_valid_php() {
+        check(
+            AppKind::Plain,
+            &Reads::default(),
+            "<?php\ndefine('DB_NAME', $local ? 'a' : 'b');\ndefine('DB_PASSWORD', $keys['db'] ?: 'secret');\n",
+            &expect![[r#"
+                <?php
+                define('DB_NAME', true ? getenv('DB_DATABASE') : print $local ? 'a' : 'b');
+                define('DB_PASSWORD', true ? getenv('DB_PASSWORD') : print $keys['db'] ?: 'secret');
+            "#]],
+        );
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::database::{DbEngine, is_address};
 use super::hosts::own_host;
 use super::known::REFUSES;
 use super::reads::Reads;
-use super::roles::{Role, of_database, of_redis, plain};
+use super::roles::{Role, SECRET, of_database, of_redis, plain};
 use kneepoint_model::AppKind;
 use kneepoint_stack::application::dotenv;
 use kneepoint_stack::application::symfony::{self, COMPILED};
@@ -49,6 +49,8 @@ pub struct EnvValue {
 pub(super) struct Environment {
     /// Which database it names.
     pub(super) engine: Option<DbEngine>,
+    /// Whether it names one, known here or not.
+    pub(super) has_driver: bool,
     /// The database's name within it.
     pub(super) database: Option<String>,
     /// The file that says so.
@@ -159,6 +161,13 @@ fn own_paths(root: &Path, values: &BTreeMap<String, String>) -> Vec<EnvValue> {
         let (before, after) = value.split_once(&root)?;
         // A longer name is another directory's, and what else stands before a path may be a secret.
         let is_own = after.is_empty() || after.starts_with(['/', '?']);
+        // Nor is it known what an option of an address holds.
+        let (path, options) = after.split_once('?').unwrap_or((after, ""));
+        let small = options.to_ascii_lowercase();
+        let after = match SECRET.iter().any(|word| small.contains(word)) {
+            true => path,
+            false => after,
+        };
         (is_own && (before.is_empty() || is_scheme(before))).then(|| EnvValue {
             name: name.clone(),
             value: format!("{before}{{APP_ROOT}}{after}"),
@@ -183,7 +192,10 @@ fn of_values(values: &BTreeMap<String, String>, kind: AppKind, reads: &Reads) ->
     };
     for (name, value) in values.iter().filter(|(_, value)| !value.is_empty()) {
         match of_database(name) {
-            Some(Role::Driver) => found.engine = DbEngine::named(value).or(found.engine),
+            Some(Role::Driver) => {
+                found.has_driver = true;
+                found.engine = DbEngine::named(value).or(found.engine);
+            }
             Some(Role::Url) if is_address(value) => found.engine = DbEngine::named(scheme(value)),
             Some(Role::Name) => found.database = Some(value.clone()),
             _ => {}
@@ -464,7 +476,7 @@ mod tests {
     fn paths_of_the_application_become_the_copys() {
         let values = dotenv::values(
             "DB_DATABASE=/srv/app/database/x.sqlite\nOTHER=/srv/apples\nSQLITE_URL=sqlite:////srv/app/data/x.db?mode=rw\n\
-             PROXY=http://u:p@h/srv/app\nHOME=/srv/app\n",
+             PROXY=http://u:p@h/srv/app\nHOME=/srv/app\nOLD_URL=sqlite:////srv/app/o.db?key=secret\n",
         );
         let values = values.into_iter().collect();
         let set = own_paths(Path::new("/srv/app"), &values);
@@ -475,6 +487,7 @@ mod tests {
         let expected = [
             ("DB_DATABASE", "{APP_ROOT}/database/x.sqlite"),
             ("HOME", "{APP_ROOT}"),
+            ("OLD_URL", "sqlite:///{APP_ROOT}/o.db"),
             ("SQLITE_URL", "sqlite:///{APP_ROOT}/data/x.db?mode=rw"),
         ];
         assert_eq!(set, expected);
@@ -492,6 +505,17 @@ mod tests {
             .map(|set| (set.name.as_str(), set.value.as_str()))
             .collect();
         assert_eq!(set, [("SQLITE_DATABASE", "{APP_ROOT}/data/x.db")]);
+    }
+
+    #[test]
+    fn a_connection_of_a_name_of_its_own_is_one() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let has_driver = |text: &str| {
+            std::fs::write(dir.path().join(".env"), text).expect("a file");
+            look(dir.path(), AppKind::Laravel, &Reads::default()).has_driver
+        };
+        assert!(has_driver("DB_CONNECTION=tenant\n"));
+        assert!(!has_driver("DB_CONNECTION=\nDB_HOST=localhost\n"));
     }
 
     #[test]

@@ -235,8 +235,8 @@ pub(super) fn outside(root: &Path, file: &SettingsFile, changes: &[FileChange]) 
         let is_one = dir.is_absolute() && !is_own && !is_known && dir.is_dir();
         is_one.then(|| {
             format!(
-                "{} names {} ({}), which is not within the application: the lab writes nothing there. If it must be written, \
-                 let an [[app.file]] name a directory of the copy",
+                "{} names {} ({}), which is not within the application: the copy has none of it, and a closed lab only reads \
+                 it. If it must be written, let an [[app.file]] name a directory of the copy",
                 file.path,
                 dir.display(),
                 old.target

@@ -111,10 +111,12 @@ fn moodle(root: &Path, file: &SettingsFile) -> Vec<FileChange> {
 
 /// Whether a directory lies outside of the application, or nobody knows before PHP runs.
 fn is_outside(root: &Path, old: &Assignment<'_>) -> bool {
-    let has = |words: [&str; 2]| words.iter().any(|word| old.value.contains(word));
+    /// What goes up from a file's directory.
+    const UP: [&str; 4] = ["..", "dirname(__DIR__", "dirname(dirname(", "__FILE__, "];
+    let has = |words: &[&str]| words.iter().any(|word| old.value.contains(word));
     match old.text() {
-        Some(dir) => !Path::new(dir).starts_with(root),
-        None => has(["..", "dirname(__DIR__"]) || !has(["__DIR__", "__FILE__"]),
+        Some(dir) => !Path::new(dir).starts_with(root) || dir.split('/').any(|part| part == ".."),
+        None => has(&UP) || !has(&["__DIR__", "__FILE__"]),
     }
 }
 
@@ -292,6 +294,21 @@ mod tests {
             "$CFG->cachedir = $CFG->dataroot . '/cachedir';",
         ] {
             assert!(copy.contains(wanted), "no {wanted} in:\n{copy}");
+        }
+    }
+
+    #[test]
+    fn moodles_data_beside_the_application_is_outside_of_it() {
+        for (data, outside) in [
+            ("dirname(dirname(__FILE__)) . '/moodledata'", true),
+            ("dirname(__FILE__, 2) . '/moodledata'", true),
+            ("'/srv/moodle/../moodledata'", true),
+            ("dirname(__FILE__) . '/moodledata'", false),
+            ("'/srv/moodle/data..old'", false),
+        ] {
+            let text = format!("<?php\n$CFG->dataroot = {data};\n");
+            let copy = changed("/srv/moodle", "Moodle", file("config.php", &text));
+            assert_eq!(copy.contains("$kept"), outside, "{copy}");
         }
     }
 

@@ -1,6 +1,7 @@
 //! What the code of an application says it reads: names of environment variables, and the ways it reaches a database.
 
 use super::database::SettingsFile;
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -106,8 +107,11 @@ fn walk(dir: &Path, depth: u32, left: &mut usize, reads: &mut Reads) {
                 let bytes = std::fs::read(entry.path()).unwrap_or_default();
                 let text = String::from_utf8_lossy(&bytes);
                 note(&text, reads);
-                let found = overriding(&text).map(|pair| (entry.path(), pair));
-                reads.overriding.extend(found);
+                // A file that is no UTF-8 cannot be changed.
+                let found = overriding(&text).filter(|_| matches!(text, Cow::Borrowed(_)));
+                reads
+                    .overriding
+                    .extend(found.map(|pair| (entry.path(), pair)));
             }
         }
     }
@@ -116,7 +120,9 @@ fn walk(dir: &Path, depth: u32, left: &mut usize, reads: &mut Reads) {
 /// How a text lets a `.env` win over the environment, and what does not.
 fn overriding(text: &str) -> Option<(&'static str, &'static str)> {
     let mut pairs = OVERRIDING.iter().filter(|_| text.contains("Dotenv"));
-    pairs.find(|(find, _)| text.contains(find)).copied()
+    // The library itself has both ways: a second function of one name would be an error.
+    let is_used = |find: &str| text.contains(find) && !text.contains(&format!("function {find}"));
+    pairs.find(|(find, _)| is_used(find)).copied()
 }
 
 fn note(text: &str, reads: &mut Reads) {
@@ -186,6 +192,7 @@ mod tests {
     #[test]
     fn a_file_that_lets_its_own_environment_win_is_known() {
         let dir = tempfile::tempdir().expect("a temporary directory");
+        std::fs::create_dir(dir.path().join("lib")).expect("a directory");
         let write = |name: &str, text: &str| {
             std::fs::write(dir.path().join(name), text).expect("a file");
         };
@@ -199,6 +206,15 @@ mod tests {
             "<?php Dotenv\\Dotenv::createImmutable(__DIR__)->load();",
         );
         write("twig.php", "<?php $twig->overload('x');");
+        write(
+            "lib/Dotenv.php",
+            "<?php class Dotenv { static function createMutable($p) {} static function createImmutable($p) {} }",
+        );
+        std::fs::write(
+            dir.path().join("latin.php"),
+            b"<?php // \xe9\nDotenv\\Dotenv::createMutable(__DIR__)->load();",
+        )
+        .expect("a file");
         let found = look(dir.path(), &[]).overriding;
         let pair = ("createUnsafeMutable(", "createUnsafeImmutable(");
         assert_eq!(found, [(dir.path().join("bootstrap.php"), pair)]);

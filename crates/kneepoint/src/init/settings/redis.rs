@@ -37,6 +37,11 @@ fn is_in_another(set: &[Assignment<'_>]) -> bool {
 
 fn change(file: &SettingsFile, set: &Assignment<'_>) -> Option<FileChange> {
     match role(set.target)? {
+        // An address may hold a password.
+        Role::Host if set.text().is_some_and(|text| text.contains(['@', '?'])) => {
+            let text = format!("{}true ? getenv('REDIS_HOST') : ", set.before);
+            Some(FileChange::replace(&file.path, set.before, text, WHY))
+        }
         Role::Host if says_something(set) => {
             Some(with_value(file, set, "getenv('REDIS_HOST')", WHY))
         }
@@ -100,6 +105,18 @@ mod tests {
                 define('WP_REDIS_HOST', getenv('REDIS_HOST'));
                 define('WP_REDIS_PASSWORD', true ? null : 'secret');
                 $settings['redis.connection']['host'] = getenv('REDIS_HOST');
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_password_in_the_address_of_a_redis_stays_where_it_is() {
+        check(
+            "<?php\ndefine('CACHE_REDIS_HOST', 'tls://:secret@10.0.0.9');\n$redis_host = 'tcp://10.0.0.9?auth=secret';\n",
+            &expect![[r#"
+                <?php
+                define('CACHE_REDIS_HOST', true ? getenv('REDIS_HOST') : 'tls://:secret@10.0.0.9');
+                $redis_host = true ? getenv('REDIS_HOST') : 'tcp://10.0.0.9?auth=secret';
             "#]],
         );
     }

@@ -35,6 +35,27 @@ fn drupals_own_installer_writes_below_its_public_directory() {
 }
 
 #[test]
+fn drupals_own_database_counts_and_not_the_one_it_was_moved_from() {
+    let list = |key: &str, driver: &str, name: &str| {
+        format!(
+            "$databases['{key}']['default'] = [\n  'database' => '{name}',\n  'host' => 'h',\n  'driver' => '{driver}',\n];\n"
+        )
+    };
+    let settings = format!(
+        "<?php\n{}{}",
+        list("old", "pgsql", "old"),
+        list("default", "mysql", "drupal")
+    );
+    let files = [
+        ("index.php", ""),
+        ("core/lib/Drupal.php", ""),
+        ("sites/default/settings.php", settings.as_str()),
+    ];
+    let (facts, _) = check(&files, AppKind::Plain, "index.php");
+    assert_eq!(facts.engine, Some(DbEngine::Mariadb));
+}
+
+#[test]
 fn drupals_databases_in_one_list_are_read_too() {
     let settings = "<?php\n$databases = [\n  'default' => [\n    'default' => [\n      'driver' => 'pgsql',\n      \
                     'database' => 'd',\n      'username' => 'u',\n      'password' => 'secret',\n      'host' => 'h',\n    \
@@ -145,6 +166,16 @@ fn prestashop_gets_the_labs_values_in_its_list() {
                 getenv('DB_DATABASE'), 'database_user' => getenv('DB_USERNAME'), 'database_password' => \
                 getenv('DB_PASSWORD')] + array (";
     assert!(text.contains(list), "{text}");
+    let older = "<?php\ndefine('_DB_SERVER_', 'localhost');\ndefine('_DB_NAME_', 'shop');\ndefine('_DB_PASSWD_', 'secret');\n";
+    let files = [
+        files[0],
+        files[1],
+        files[2],
+        ("config/settings.inc.php", older),
+    ];
+    let (facts, _) = check(&files, AppKind::Plain, "index.php");
+    let is_told = |note: &String| note.contains("not installed");
+    assert!(!facts.notes.iter().any(is_told), "{:?}", facts.notes);
 }
 
 #[test]
@@ -181,7 +212,7 @@ fn a_public_directory_is_told_from_the_application_above_it() {
     let facts = look(&dir.path().join("public")).expect("an application");
     let above = dir.path().display();
     let told = format!(
-        "{above}/vendor holds packages, and the lab has nothing of what lies outside of {above}/public: "
+        "{above}/vendor holds packages, and the private copy has nothing of what lies outside of {above}/public: "
     );
     assert_eq!(facts.notes.len(), 1, "{:?}", facts.notes);
     assert!(facts.notes[0].starts_with(&told), "{:?}", facts.notes);
