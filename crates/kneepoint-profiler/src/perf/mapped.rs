@@ -167,6 +167,7 @@ impl Table {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::io::Read as _;
     use std::process::{Command, Stdio};
 
     #[test]
@@ -194,10 +195,15 @@ mod tests {
         std::fs::copy("/bin/sh", &file).expect("a shell");
         std::os::unix::fs::symlink("check-rdb", &link).expect("a link");
         let mut child = Command::new(&link)
-            .args(["-c", "read line"])
+            .args(["-c", "echo up; read line"])
             .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
             .spawn()
             .expect("a shell");
+        // Before that its files may not be mapped yet.
+        let mut up = [0; 3];
+        let said = child.stdout.as_mut().expect("its output");
+        said.read_exact(&mut up).expect("it runs");
         let objects: Vec<String> = of_process(child.id())
             .into_iter()
             .map(|one| one.object)
