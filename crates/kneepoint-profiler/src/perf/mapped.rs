@@ -167,7 +167,6 @@ impl Table {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use std::io::Read as _;
     use std::process::{Command, Stdio};
 
     #[test]
