@@ -36,13 +36,16 @@ fn arm_name<'a>(run: &Run, arm: &'a str) -> &'a str {
     }
 }
 
-/// What a configuration is called that tuning gave a number: `v1` is what the run began with, and each other one had the
+/// What tuning calls what the run began with, where it looks at it again.
+const SEEN_AGAIN: &str = "v1";
+
+/// What a configuration is called that tuning gave a number: one is what the run began with, and each other one had the
 /// changes that were kept until then. `None` where nothing was tuned: people name configurations as they like.
 fn while_tuning(run: &Run, arm: &str) -> Option<&'static str> {
-    let number: u32 = arm.strip_prefix('v')?.parse().ok()?;
-    let name = match number {
-        1 => "before (seen again)",
-        _ => "after (while tuning)",
+    let _number: u32 = arm.strip_prefix('v')?.parse().ok()?;
+    let name = match arm == SEEN_AGAIN {
+        true => "before (seen again)",
+        false => "after (while tuning)",
     };
     (!run.decisions.is_empty()).then_some(name)
 }
@@ -58,7 +61,6 @@ fn tuning_note(run: &Run, arms: &[&str]) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kneepoint_model::Effect;
     use kneepoint_model::run::Decision;
 
     #[test]
@@ -68,12 +70,8 @@ mod tests {
         assert_eq!(arm_name(&run, "v3"), "v3");
         run.decisions = vec![Decision {
             code: "OPC-01".to_owned(),
-            layer: None,
-            settings: Vec::new(),
-            effect: Effect::default(),
             kept: true,
-            leave_one_out: None,
-            reason: String::new(),
+            ..Decision::default()
         }];
         assert_eq!(arm_name(&run, "v3"), "after (while tuning)");
         assert_eq!(arm_name(&run, "v1"), "before (seen again)");

@@ -69,15 +69,8 @@ pub struct InitFacts {
 impl InitFacts {
     /// Has its visitors look as if they came over TLS. Whether that is new.
     pub fn come_over_tls(&mut self) -> bool {
-        const HTTPS: &str = "HTTPS";
-        let is_new = self.env.iter().all(|set| set.name != HTTPS);
-        let why =
-            "The site sends everybody to https, and the lab speaks http: to PHP it looks like TLS.";
-        let set = EnvValue {
-            name: HTTPS.into(),
-            value: "on".into(),
-            why: why.into(),
-        };
+        let set = EnvValue::over_tls("The site sends everybody to https");
+        let is_new = self.env.iter().all(|one| one.name != set.name);
         self.env.extend(is_new.then_some(set));
         is_new
     }

@@ -254,7 +254,7 @@ pub struct Observation {
 }
 
 /// A change that was decided on.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Decision {
     /// The finding it answers: its code. `pool-size` where tuning itself looked for a smaller pool, `deep` where it
     /// tried settings together.
@@ -270,7 +270,7 @@ pub struct Decision {
     pub kept: bool,
     /// What the leave-one-out at the end measured: best with it over best without it.
     pub leave_one_out: Option<Effect>,
-    /// Why it was kept or dropped, in words.
+    /// Why it is open, or what tuning itself found, in words; empty where the effect says it all.
     pub reason: String,
 }
 

@@ -324,11 +324,9 @@ fn set_environment(root: &Path, found: &Detected, environment: Environment, fact
         (has_server || !set.value.contains("{DB_")) && (redis || !set.value.contains("{REDIS_"))
     });
     facts.env.extend(environment::mode(root, found));
-    facts.env.extend(answers_over_tls.then(|| EnvValue {
-        name: "HTTPS".into(),
-        value: "on".into(),
-        why: "It knows its own address with https alone, and the lab speaks http: to PHP it looks like TLS.".into(),
-    }));
+    facts.env.extend(
+        answers_over_tls.then(|| EnvValue::over_tls("It knows its own address with https alone")),
+    );
 }
 
 fn note_outside(root: &Path, files: &[SettingsFile], facts: &mut InitFacts) {

@@ -8,6 +8,7 @@ mod needs;
 pub use mix::{VisitOutcome, VisitPage};
 pub use needs::VisitNeeds;
 
+use super::EnvValue;
 use crate::config;
 use anyhow::Result;
 use hints::{behind_login, installer, is_installer, left_out};
@@ -35,8 +36,6 @@ const MOST_REDIRECTS: usize = 5;
 const ASKED: usize = 5;
 /// Most links that the first page of an installer has \[ours\]: those of its steps, its manual and its languages.
 const LINKS_OF_INSTALLER: usize = 10;
-/// The variable by which most applications know a connection over TLS.
-const HTTPS: &str = "HTTPS";
 /// A path that no application has.
 const MISSING: &str = "/kneepoint-looks-for-a-page-that-is-not-there";
 
@@ -98,7 +97,7 @@ fn in_testbed(
             site: Site::new(&testbed.host_header(ARM)?),
             hosts: visit.hosts,
             host: None,
-            over_tls: scenario.env.contains_key(HTTPS),
+            over_tls: scenario.env.contains_key(EnvValue::HTTPS),
             fetches: 0,
         };
         visitor.look_round(visit.needs, outcome)

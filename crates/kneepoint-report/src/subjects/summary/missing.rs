@@ -112,12 +112,8 @@ mod tests {
     fn check(kept: &[&str], proof: Option<Effect>, expected: &[&str]) {
         let decisions = kept.iter().map(|code| Decision {
             code: (*code).into(),
-            layer: None,
-            settings: Vec::new(),
-            effect: Effect::default(),
             kept: true,
-            leave_one_out: None,
-            reason: String::new(),
+            ..Decision::default()
         });
         let run = Run {
             decisions: decisions.collect(),

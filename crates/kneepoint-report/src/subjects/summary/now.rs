@@ -1,5 +1,6 @@
 //! What limits the stack at the end, after changes were kept.
 
+use crate::subjects::SEEN_AGAIN;
 use kneepoint_model::run::Decision;
 use kneepoint_model::{Confidence, Effect, Finding, Run};
 
@@ -10,8 +11,7 @@ pub(super) fn limited_now(run: &Run) -> Option<String> {
         return None;
     }
     let last = run.observations.last().map(|seen| seen.arm.as_str());
-    // Tuning calls what the run began with `v1` where it looks at it again.
-    let Some(arm) = last.filter(|arm| !["base", "v1"].contains(arm)) else {
+    let Some(arm) = last.filter(|arm| !["base", SEEN_AGAIN].contains(arm)) else {
         return Some("not known: the stack was not diagnosed after the changes".to_owned());
     };
     let suspected =
@@ -59,7 +59,6 @@ mod tests {
     fn decision(code: &str, kept: bool, verdict: Verdict) -> Decision {
         Decision {
             code: code.into(),
-            layer: None,
             settings: setting(code),
             effect: Effect {
                 verdict,
@@ -67,8 +66,7 @@ mod tests {
                 ..Effect::default()
             },
             kept,
-            leave_one_out: None,
-            reason: String::new(),
+            ..Decision::default()
         }
     }
 

@@ -44,6 +44,20 @@ pub struct EnvValue {
     pub why: String,
 }
 
+impl EnvValue {
+    /// The variable by which most applications know a connection over TLS.
+    pub(in crate::init) const HTTPS: &str = "HTTPS";
+
+    /// What makes requests look to PHP as if they came over TLS. `why` says why they must; the lab speaks http.
+    pub(in crate::init) fn over_tls(why: &str) -> Self {
+        Self {
+            name: Self::HTTPS.into(),
+            value: "on".into(),
+            why: format!("{why}, and the lab speaks http: to PHP it looks like TLS."),
+        }
+    }
+}
+
 /// What the environment says and needs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Environment {
