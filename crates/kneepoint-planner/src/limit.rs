@@ -437,14 +437,18 @@ impl LimitSearch {
         speeds.widen(fit(&steps, prior(self.prior_hz, share)))
     }
 
-    /// The limit by errors, where errors occurred that are not violations of time already: a goal of its own.
+    /// The limit by errors, where the goal of errors is missed and that of time is kept: where few requests violate it, or
+    /// where those that do were answered with an error and not late.
     fn error_fit(&self) -> Option<Fit> {
         let goal = self.slo.errors.max(1e-4);
         let binding = self.steps.iter().any(|step| {
             let expected = step.arrivals as f64 * goal;
-            let time_holds =
-                (step.violations as f64) < step.arrivals as f64 * self.slo.violating_share();
-            time_holds && step.failed as f64 > expected + 2.0 * expected.sqrt() + 1.0
+            let is_missed = |failed: u64| failed as f64 > expected + 2.0 * expected.sqrt() + 1.0;
+            let bears = step.arrivals as f64 * self.slo.violating_share();
+            let refused = step.failed.saturating_sub(step.timeouts);
+            let late = step.violations.saturating_sub(refused);
+            ((step.violations as f64) < bears && is_missed(step.failed))
+                || ((late as f64) < bears && is_missed(refused))
         });
         binding.then(|| self.fit_of(|step| step.failed, goal))
     }

@@ -13,8 +13,9 @@ const IN_BURSTS: f64 = 0.9;
 /// Requests of the route between two bursts that tell that most do without the line; traced ones, and looks at them \[ours\].
 const WITHOUT: f64 = 20.0;
 const LOOKED_AT: u64 = 10;
-/// Share of the time of all workers that were met from which on it is what binds \[ours\].
-const BINDS: f64 = 0.2;
+/// Share of the time of all workers that were met from which on it is what binds \[ours\]: bursts that come again are no chance, and
+/// all other requests wait behind them.
+const BINDS: f64 = 0.1;
 
 pub(crate) static RULE: Rule = Rule {
     code: "APP-15",
