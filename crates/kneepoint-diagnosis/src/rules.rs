@@ -88,6 +88,7 @@ catalogue! {
         sequential_scan,
         large_answers,
         large_payload,
+        job_takes_cpu,
         cache_stampede,
         hot_function,
     }

@@ -21,8 +21,8 @@ use kneepoint_lab::{HostPlan, Lab, LabPlan};
 use kneepoint_load::{AbortRule, Generator, LoadPlan, Mode, REQUEST_ID};
 use kneepoint_model::run::{FileDiff, Machine};
 use kneepoint_model::{
-    Arrivals, ClosedLoop, Layer, LoadPoint, RunningTier, Scenario, Schedule, Sessions, Slo, Stack,
-    ThinkTime, VisitShape, Workload,
+    Arrivals, ClosedLoop, JobSpec, Layer, LoadPoint, RunningTier, Scenario, Schedule, Sessions,
+    Slo, Stack, ThinkTime, VisitShape, Workload,
 };
 use kneepoint_planner::ab::AbMeasure;
 use kneepoint_planner::bench::{Bench, Canary, Offer, Step};
@@ -61,6 +61,8 @@ pub struct Testbed {
     arms: BTreeMap<String, Arm>,
     /// What was watched for whom it tries to reach, and need not be again.
     watched: Vec<Scenario>,
+    /// Jobs that were tried, and need not be again.
+    tried_jobs: Vec<JobSpec>,
     /// Attempts of PHP that led nowhere during load.
     nowhere: Mutex<Nowhere>,
     machine: Machine,
@@ -110,6 +112,7 @@ impl Testbed {
             pristine: BTreeMap::new(),
             arms: BTreeMap::new(),
             watched: Vec::new(),
+            tried_jobs: Vec::new(),
             nowhere: Mutex::default(),
             machine: Machine {
                 generator_ceiling_hz: Some(senders.ceiling_hz),
@@ -440,7 +443,7 @@ impl Testbed {
     /// Puts the application's state back to the beginning, and fills the caches that were emptied with it.
     fn put_back(&self, name: &str) -> Result<(), ExperimentError> {
         let arm = self.arm(name)?;
-        arm.reset(&self.lab)?;
+        self.while_jobs_rest(name, || arm.reset(&self.lab))?;
         match arm.keeps_state() {
             true => arm.fill_caches(&self.client, &self.stop),
             false => Ok(()),

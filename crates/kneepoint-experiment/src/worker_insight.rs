@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// Samples a second of all workers together: at about 100 us each, 4 % of a core.
+/// Samples a second of all workers together, where they are not more than forty: at about 100 us each, 4 % of a core.
 const SAMPLES_HZ: u64 = 400;
 /// Samples a second of one worker, at least and at most.
 const RATE_HZ: (u64, u64) = (10, 99);

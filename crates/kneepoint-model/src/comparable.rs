@@ -3,7 +3,7 @@
 use crate::record::gate::Doubt;
 use crate::record::run::{Machine, Run};
 use crate::redact::{Redact as _, Secrets};
-use crate::{Request, Scenario, Workload};
+use crate::{JobSpec, Request, Scenario, Workload};
 use serde_json::Value;
 
 /// Relative difference of memory that is a difference: what a kernel keeps for itself varies.
@@ -47,7 +47,19 @@ pub fn not_comparable(before: &Scenario, now: &Scenario) -> Vec<String> {
         reasons
             .push("the tiers' hosts had other limits of cores, memory, disk or network".to_owned());
     }
+    if jobs(before, now) != jobs(now, now) {
+        reasons.push("other jobs ran beside the requests".to_owned());
+    }
     reasons
+}
+
+/// What runs beside the requests of a scenario, as a run file keeps it by the secrets of another.
+fn jobs(scenario: &Scenario, knows: &Scenario) -> Vec<JobSpec> {
+    let mut secrets = Secrets::default();
+    secrets.know(knows);
+    let mut jobs = scenario.jobs.clone();
+    jobs.iter_mut().for_each(|job| secrets.prose(&mut job.run));
+    jobs
 }
 
 fn same_requests(before: &Workload, now: &Workload) -> bool {
@@ -272,6 +284,7 @@ mod tests {
             unreachable: Vec::new(),
             generators: None,
             peers: Vec::new(),
+            jobs: Vec::new(),
             tiers: Vec::new(),
             hosts: Default::default(),
             workload: Workload::single("/"),
@@ -295,11 +308,17 @@ mod tests {
         now.slo.response_time *= 2;
         now.workload.requests.push(Request::get("/cart"));
         now.hosts.entry(crate::Layer::Php).or_default().cpus = Some(1.0);
+        now.jobs.push(JobSpec {
+            name: "backup".into(),
+            run: "./backup".into(),
+            every: None,
+        });
         expect_test::expect![[r#"
             [
                 "the SLO was p95 <= 200 ms, errors <= 0.1 %, timeout 2 s and is p95 <= 400 ms, errors <= 0.1 %, timeout 2 s",
                 "the requests were GET / 1.00 and are GET / 0.75, GET /cart 0.25",
                 "the tiers' hosts had other limits of cores, memory, disk or network",
+                "other jobs ran beside the requests",
             ]
         "#]]
         .assert_debug_eq(&not_comparable(&before, &now));

@@ -54,7 +54,8 @@ pub use record::gate::{GateResult, GateVerdict};
 pub use record::rule_page::{rule_page, rule_title};
 pub use record::run::{CpuTime, JournalEntry, Run, Trial};
 pub use scenario::{
-    AppKind, AppSetting, Budget, FilePatch, HostLimits, PeerKind, PeerSpec, Scenario, TierSpec,
+    AppKind, AppSetting, Budget, FilePatch, HostLimits, JobSpec, PeerKind, PeerSpec, Scenario,
+    TierSpec,
 };
 pub use stack::app_switch::{AppSwitch, SwitchKind, Unprepared};
 pub use stack::change::Change;

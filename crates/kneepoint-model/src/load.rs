@@ -6,7 +6,7 @@ mod visits;
 
 pub use abort_rule::AbortRule;
 
-use crate::LatencyHistogram;
+use crate::{LatencyHistogram, Slo};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -381,6 +381,14 @@ impl LoadPoint {
     #[must_use]
     pub fn violations(&self) -> u64 {
         self.arrivals.saturating_sub(self.good)
+    }
+
+    /// Those of them that failed before the SLO's response time was over: they were refused, and not late.
+    #[must_use]
+    pub fn refused(&self, slo: &Slo) -> u64 {
+        let goal_us = slo.response_time.as_micros() as u64;
+        let failed = &self.failed_response;
+        failed.count() - failed.count_above_us(goal_us)
     }
 
     /// The violating share F (method.md section 1); 0 without arrivals.

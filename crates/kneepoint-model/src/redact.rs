@@ -190,6 +190,7 @@ mod tests {
             unreachable: Vec::new(),
             generators: None,
             peers: Vec::new(),
+            jobs: Vec::new(),
             tiers: Vec::new(),
             hosts: Default::default(),
             workload: crate::Workload::single("/?api_token=q8Zr77xx"),
@@ -285,8 +286,7 @@ mod tests {
                 settings: vec![change.to(value)],
                 effect: crate::Effect::default(),
                 kept: true,
-                leave_one_out: None,
-                reason: String::new(),
+                ..Default::default()
             });
             redact(&run).decisions[0].settings[0].value.clone()
         };

@@ -147,6 +147,18 @@ impl PeerSpec {
     pub const MAIL: &str = "mail()";
 }
 
+/// A command that runs beside the requests, on the host of PHP (`[[job]]`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobSpec {
+    /// What it is called in messages.
+    pub name: String,
+    /// The command, for a shell, in the application's directory and with its environment.
+    pub run: String,
+    /// From one start to the next; `None` starts it again when it has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub every: Option<Duration>,
+}
+
 /// How much tuning may take.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Budget {
@@ -183,6 +195,9 @@ pub struct Scenario {
     /// Doubles of those whom it must reach.
     #[serde(default)]
     pub peers: Vec<PeerSpec>,
+    /// What runs beside the requests.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub jobs: Vec<JobSpec>,
     /// The tiers in the order a request meets them.
     pub tiers: Vec<TierSpec>,
     /// Changes that are no setting of a server, made after the seed and after `app_files` ([`Change`]).

@@ -10,6 +10,7 @@ mod clock;
 mod options;
 mod soak;
 mod speed;
+mod steps;
 #[cfg(test)]
 mod tests;
 mod width;
@@ -89,6 +90,8 @@ struct StepRecord {
     violations: u64,
     failed: u64,
     timeouts: u64,
+    /// Those that failed before they were late.
+    refused: u64,
     reading: Reading,
 }
 
@@ -99,6 +102,8 @@ const RAISE: f64 = 1.15;
 /// The same where the closed loop says little, since much of it failed or the generator was not sound: doubling
 /// brackets a limit anywhere above in a few steps.
 const BRACKET: f64 = 2.0;
+/// Refused requests of a step that are no chance, where they are more than the goal of time bears \[ours\].
+const MANY_REFUSED: u64 = 5;
 /// Failed share from which on a closed loop says little: failures end early, and their workers crowd out the rest.
 const MUCH_FAILED: f64 = 0.1;
 /// Visits of each worker of a closed loop from which on they say how many requests one has.
@@ -346,6 +351,7 @@ impl LimitSearch {
             violations: point.violations(),
             failed: point.outcomes.failed(),
             timeouts: point.outcomes.of(Outcome::Timeout) + point.outcomes.of(Outcome::Unsent),
+            refused: point.refused(&self.slo),
             reading,
         });
         self.raise_prior(point);
@@ -414,8 +420,11 @@ impl LimitSearch {
 
     /// A step that holds well where the prior ends shows that the limit is further up than the closed loop said.
     fn raise_prior(&mut self, point: &LoadPoint) {
-        let holds = point.violating_share() < 0.5 * self.slo.violating_share();
-        if holds && point.rate_hz() > CONTRADICTS * self.prior_hz {
+        let in_time = point.violating_share() < 0.5 * self.slo.violating_share();
+        // One error more than the goal bears may be chance.
+        let few_errors =
+            point.outcomes.failed() as f64 <= point.arrivals as f64 * self.slo.errors + 1.0;
+        if in_time && few_errors && point.rate_hz() > CONTRADICTS * self.prior_hz {
             self.prior_hz = self.raise * point.rate_hz() / PRIOR_CENTRE;
         }
     }
@@ -438,29 +447,18 @@ impl LimitSearch {
     }
 
     /// The limit by errors, where the goal of errors is missed and that of time is kept: where few requests violate it, or
-    /// where those that do were answered with an error and not late.
+    /// where those that do were refused and not late.
     fn error_fit(&self) -> Option<Fit> {
         let goal = self.slo.errors.max(1e-4);
         let binding = self.steps.iter().any(|step| {
             let expected = step.arrivals as f64 * goal;
-            let is_missed = |failed: u64| failed as f64 > expected + 2.0 * expected.sqrt() + 1.0;
+            let is_missed = step.failed as f64 > expected + 2.0 * expected.sqrt() + 1.0;
             let bears = step.arrivals as f64 * self.slo.violating_share();
-            let refused = step.failed.saturating_sub(step.timeouts);
-            let late = step.violations.saturating_sub(refused);
-            ((step.violations as f64) < bears && is_missed(step.failed))
-                || ((late as f64) < bears && is_missed(refused))
+            let late = step.violations.saturating_sub(step.refused);
+            let few = (step.violations as f64) < bears;
+            is_missed && (few || (step.refused >= MANY_REFUSED && (late as f64) < bears))
         });
         binding.then(|| self.fit_of(|step| step.failed, goal))
-    }
-
-    /// Step length: enough requests for the share to mean something, within bounds (method.md section 1).
-    fn step_length(&self, rate_hz: f64) -> Duration {
-        let requests_hz = rate_hz * self.requests_a_visit();
-        let by_count = Duration::from_secs_f64((500.0 / requests_hz.max(0.1)).min(3600.0));
-        by_count.clamp(
-            self.options.step_min,
-            self.options.step_max.max(self.options.step_min),
-        )
     }
 
     /// Straddles the estimate: alternately above and below by its own uncertainty.
@@ -528,6 +526,7 @@ impl LimitSearch {
                 .iter()
                 .chain(&self.warnings)
                 .cloned()
+                .chain(self.short_for_the_slo())
                 .collect(),
         }
     }
@@ -560,7 +559,12 @@ impl LimitSearch {
         if self.bound_by_errors().is_none() {
             return Bound::ResponseTime((self.slo.quantile * 1000.0).round() / 10.0);
         }
-        let sum = |of: fn(&StepRecord) -> u64| self.steps.iter().map(of).sum::<u64>();
+        // Where it begins: far above the limit, other goals break than those that bind.
+        let failing = self.steps.iter().filter(|step| step.failed > 0);
+        let lowest_hz = failing.map(|step| step.rate_hz).min_by(f64::total_cmp);
+        let near_hz = RAISE * lowest_hz.unwrap_or(f64::INFINITY);
+        let near = || self.steps.iter().filter(|step| step.rate_hz <= near_hz);
+        let sum = |of: fn(&StepRecord) -> u64| near().map(of).sum::<u64>();
         if 2 * sum(|step| step.timeouts) > sum(|step| step.failed) {
             Bound::Timeout
         } else {

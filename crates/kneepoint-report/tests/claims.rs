@@ -136,6 +136,41 @@ fn a_change_that_was_not_tried_is_called_so_everywhere() {
 }
 
 #[test]
+fn a_change_that_the_stack_failed_with_is_listed_with_the_reason_and_leaves_nothing_open() {
+    let mut run = support::tuned();
+    let reason = "the stack did not start with it: nginx refuses its configuration: invalid value";
+    let decision = &mut run.decisions[2];
+    (decision.failed, decision.reason) = (true, reason.into());
+    decision.effect = Effect {
+        change: decision.effect.change.clone(),
+        quantity: "capacity".into(),
+        ..Effect::default()
+    };
+    let told = "Not tried, because the stack failed with it: NGX-04.";
+    let summary = summarise(&run);
+    assert!(summary.verdict.ends_with(told), "{}", summary.verdict);
+    assert!(summary.undecided.is_empty(), "more time decides nothing");
+    for format in ["terminal", "html", "markdown", "json"] {
+        let text = words(&run, format);
+        assert!(text.contains(told) && text.contains(reason), "{format}");
+        assert!(!text.contains("because there was no time"), "{format}");
+        assert!(!text.contains("Undecided or not tried"), "{format}");
+    }
+    assert!(words(&run, "terminal").contains("NGX-04 not tried web.upstream.keepalive"));
+    assert!(words(&run, "terminal").contains(&format!("note {reason}")));
+    assert!(words(&run, "markdown").contains("| not tried | NGX-04 |"));
+    assert!(words(&run, "json").contains("\"failed\": true"));
+    // A diagnosis has no other changes, and lists this one all the same.
+    let diagnosed = Run {
+        decisions: vec![run.decisions.remove(2)],
+        ..support::diagnosed()
+    };
+    for format in ["terminal", "html", "markdown", "json"] {
+        assert!(words(&diagnosed, format).contains(reason), "{format}");
+    }
+}
+
+#[test]
 fn a_kept_change_that_may_be_chance_is_marked_wherever_it_is_listed() {
     let mut run = support::tuned();
     let marked = |run: &Run, format: &str| {

@@ -285,11 +285,21 @@ fn a_configuration_that_tuning_numbered_is_told_as_before_or_after() {
             account.arm = "v3".into();
         }
     }
+    run.trials[7].arm = "v3".into();
     let page = page(&run);
     let account = section(&page, "account");
     assert!(account.contains("Where the CPU goes, after (while tuning)"));
     assert!(account.contains("had the changes that were kept until it was measured"));
     assert!(!account.contains("v3"));
+    // The raw numbers below the list are for programs.
+    let conditions = section(&page, "conditions");
+    let (list, _) = conditions.split_once("Raw numbers").expect("both");
+    assert!(
+        list.contains(", after (while tuning): The send lag"),
+        "{list}"
+    );
+    assert!(list.contains("had the changes that were kept until it was measured"));
+    assert!(!list.contains("v3"), "{list}");
 }
 
 #[test]

@@ -18,6 +18,8 @@ pub struct CpuAccount {
     idle_s: f64,
     /// Seconds of programs and system calls of each tier, by its first process.
     tiers_s: BTreeMap<u32, f64>,
+    /// What of it the jobs on its host took.
+    jobs_s: BTreeMap<u32, f64>,
     /// The same of this process, and of what sends for it.
     own_s: f64,
 }
@@ -26,10 +28,13 @@ impl CpuAccount {
     /// Reads the account; `None` where `/proc/stat` cannot be read. A tier that cannot be read counts as others'.
     #[must_use]
     pub fn read<'t>(tiers: impl IntoIterator<Item = &'t RunningTier>) -> Option<Self> {
+        let tiers: Vec<&RunningTier> = tiers.into_iter().collect();
         let tiers_s = tiers
-            .into_iter()
-            .filter_map(|tier| Some((tier.pid, group_s(tier.pid, &tier.cgroup)?)))
+            .iter()
+            .filter_map(|tier| Some((tier.pid, tier_s(tier)?)))
             .collect();
+        let with_jobs = tiers.iter().filter(|tier| !tier.jobs.is_empty());
+        let jobs_s = with_jobs.map(|tier| (tier.pid, jobs_s(tier))).collect();
         let own = clock_gettime(ClockId::ProcessCPUTime);
         let machine = CpuTicks::read()?;
         Some(Self {
@@ -37,6 +42,7 @@ impl CpuAccount {
             machine_s: seconds(machine.running()),
             idle_s: seconds(machine.idling()),
             tiers_s,
+            jobs_s,
             own_s: own.tv_sec as f64 + own.tv_nsec as f64 / 1e9,
         })
     }
@@ -89,9 +95,20 @@ impl CpuAccount {
         self.some_tiers_s_since(earlier, |_| true)
     }
 
-    /// CPU seconds that some of the tiers used since an earlier account: those whose first process `counts` names.
+    /// CPU seconds that some of the tiers used for requests since an earlier account, and not for the jobs on their hosts: those
+    /// whose first process `counts` names.
     #[must_use]
-    pub fn some_tiers_s_since(&self, earlier: &Self, counts: impl Fn(u32) -> bool) -> f64 {
+    pub fn for_requests_s_since(&self, earlier: &Self, counts: impl Fn(u32) -> bool) -> f64 {
+        let jobs = self.jobs_s.iter().filter(|(pid, _)| counts(**pid));
+        let jobs_s: f64 = jobs
+            .filter_map(|(pid, now)| Some(now - earlier.jobs_s.get(pid)?))
+            .sum();
+        // What a job started and nobody waited for is missing in the later account.
+        (self.some_tiers_s_since(earlier, counts) - jobs_s.max(0.0)).max(0.0)
+    }
+
+    /// CPU seconds that some of the tiers used since an earlier account, jobs included.
+    fn some_tiers_s_since(&self, earlier: &Self, counts: impl Fn(u32) -> bool) -> f64 {
         self.tiers_s
             .iter()
             .filter(|(pid, _)| counts(**pid))
@@ -109,11 +126,30 @@ fn seconds(ticks: u64) -> f64 {
     ticks as f64 / clock_ticks_per_second().max(1) as f64
 }
 
-/// CPU seconds of a program's processes, those that ended included.
-fn group_s(pid: u32, group: &CgroupPaths) -> Option<f64> {
-    if let Some((all_s, _)) = cgroup_cpu_s(group) {
+/// CPU seconds of a tier and of the jobs on its host, which its control group counts as well.
+fn tier_s(tier: &RunningTier) -> Option<f64> {
+    if let Some((all_s, _)) = cgroup_cpu_s(&tier.cgroup) {
         return Some(all_s);
     }
+    Some(tree_s(tier.pid)? + jobs_s(tier))
+}
+
+/// CPU seconds of the jobs on a tier's host.
+fn jobs_s(tier: &RunningTier) -> f64 {
+    let jobs = tier.jobs.iter().filter_map(|(_, pid)| tree_s(*pid));
+    jobs.sum()
+}
+
+/// CPU seconds of a program as its control group accounts it, or else of its processes.
+fn group_s(pid: u32, group: &CgroupPaths) -> Option<f64> {
+    match cgroup_cpu_s(group) {
+        Some((all_s, _)) => Some(all_s),
+        None => tree_s(pid),
+    }
+}
+
+/// CPU seconds of a program's processes, those that ended included.
+fn tree_s(pid: u32) -> Option<f64> {
     let ticks = Tree::new(pid)
         .refresh()
         .ok()?
@@ -125,6 +161,7 @@ fn group_s(pid: u32, group: &CgroupPaths) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::source::tests::tier_without_doors;
 
     fn account(at_s: u64, machine_s: f64, tiers_s: &[(u32, f64)], own_s: f64) -> CpuAccount {
         CpuAccount {
@@ -132,6 +169,7 @@ mod tests {
             machine_s,
             idle_s: 2.0 * at_s as f64 - machine_s + 100.0,
             tiers_s: tiers_s.iter().copied().collect(),
+            jobs_s: BTreeMap::new(),
             own_s,
         }
     }
@@ -157,6 +195,30 @@ mod tests {
         assert!((of(&[7]) - 4.0).abs() < 1e-9);
         assert!((of(&[8, 9]) - 0.5).abs() < 1e-9);
         assert!((after.tiers_s_since(&before) - 4.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_a_job_took_no_request_did() {
+        let with_job = |at_s, tier_s, job_s| CpuAccount {
+            jobs_s: BTreeMap::from([(7, job_s)]),
+            ..account(at_s, 100.0, &[(7, tier_s), (8, tier_s)], 0.0)
+        };
+        let (before, after) = (with_job(0, 10.0, 4.0), with_job(10, 16.0, 6.0));
+        assert_eq!(after.for_requests_s_since(&before, |pid| pid == 7), 4.0);
+        assert_eq!(after.for_requests_s_since(&before, |_| true), 10.0);
+        assert_eq!(after.tiers_s_since(&before), 12.0);
+    }
+
+    #[test]
+    fn a_job_is_not_foreign_where_no_control_group_counts_it() {
+        let mut tier = tier_without_doors(std::process::id());
+        let used_s = |tier: &RunningTier| tier_s(tier).expect("we live");
+        while used_s(&tier) < 0.1 {
+            std::hint::spin_loop();
+        }
+        let alone_s = used_s(&tier);
+        tier.jobs.push(("backup".to_owned(), tier.pid));
+        assert!(used_s(&tier) >= 2.0 * alone_s);
     }
 
     #[test]

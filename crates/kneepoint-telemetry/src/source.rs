@@ -140,6 +140,7 @@ pub(crate) mod tests {
             listen: Vec::new(),
             peers: Vec::new(),
             doubles: Vec::new(),
+            jobs: Vec::new(),
             endpoints: Vec::new(),
             logs: Vec::new(),
             workers: None,

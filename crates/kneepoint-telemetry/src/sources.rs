@@ -14,6 +14,7 @@ macro_rules! sources {
 sources! {
     machine,
     processes,
+    jobs,
     memory,
     cgroup,
     workers,

@@ -184,6 +184,7 @@ fn scenario(
     let hosts = stack::read_hosts(reader, &top, &tiers);
     let generators = stack::read_generators(reader, &top);
     let peers = peer::read(reader, &top);
+    let jobs = stack::read_jobs(reader, &top, executes_php);
     let workload = workload::read(reader, &top);
     let slo = workload::read_slo(reader, &top);
     let declared = app.as_ref().map_or(&[][..], |app| &app.settings);
@@ -201,6 +202,7 @@ fn scenario(
         changes,
         unreachable: app.unreachable,
         peers,
+        jobs,
         tiers,
         generators,
         hosts,

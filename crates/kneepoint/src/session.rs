@@ -456,9 +456,7 @@ mod tests {
             layer: None,
             settings: Vec::new(),
             effect: Effect::default(),
-            kept: false,
-            leave_one_out: None,
-            reason: String::new(),
+            ..Decision::default()
         });
         run
     }
@@ -469,6 +467,9 @@ mod tests {
         check(Run::default(), 0);
         check(undecided(Confidence::Noted), 0);
         check(undecided(Confidence::Suspected), 4);
+        let mut failed = undecided(Confidence::Suspected);
+        failed.decisions[0].failed = true;
+        check(failed, 0);
         check(gated(Pass, Inconclusive), 0);
         check(gated(Fail, Inconclusive), 1);
         check(gated(Inconclusive, Inconclusive), 3);

@@ -448,7 +448,7 @@ mod tests {
             let scenario: toml::Table = scenario.parse().expect("scenario is TOML");
             let overlay: toml::Table = fault.overlay.parse().expect("overlay is TOML");
             let known = [
-                "app", "stack", "hosts", "request", "users", "mix", "slo", "tune", "peer",
+                "app", "stack", "hosts", "request", "users", "mix", "slo", "tune", "peer", "job",
                 "changes",
             ];
             for section in scenario.keys().chain(overlay.keys()) {

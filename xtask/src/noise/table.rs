@@ -226,8 +226,7 @@ mod tests {
                     ..Effect::default()
                 },
                 kept,
-                leave_one_out: None,
-                reason: String::new(),
+                ..Decision::default()
             }],
             ..Run::default()
         };

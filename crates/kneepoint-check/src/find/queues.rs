@@ -62,6 +62,7 @@ pub(crate) fn tier(service: &Service, listen: &[Address]) -> RunningTier {
         listen: listen.to_vec(),
         peers: Vec::new(),
         doubles: Vec::new(),
+        jobs: Vec::new(),
         endpoints: Vec::new(),
         logs: Vec::new(),
         workers: None,

@@ -7,6 +7,7 @@ use super::{
 use kneepoint_model::{AppSwitch, LogKind};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 /// What program it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -370,8 +371,8 @@ impl Container {
 impl ServedApp {
     /// Whether it is in a directory, or that in its own.
     pub(crate) fn is_around(&self, dir: &str) -> bool {
-        let dir = dir.trim_end_matches('/');
-        self.root.starts_with(dir) || dir.starts_with(&self.root)
+        let (root, dir) = (Path::new(&self.root), Path::new(dir));
+        root.starts_with(dir) || dir.starts_with(root)
     }
 }
 
@@ -442,6 +443,23 @@ impl ServedApp {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_directory_whose_name_only_begins_alike_is_another() {
+        let app = ServedApp {
+            root: "/srv/shop/public".to_owned(),
+            ..ServedApp::default()
+        };
+        for (dir, expected) in [
+            ("/srv/shop", true),
+            ("/srv/shop/", true),
+            ("/srv/shop/public/admin", true),
+            ("/srv/sho", false),
+            ("/srv/shop/public2", false),
+        ] {
+            assert_eq!(app.is_around(dir), expected, "{dir}");
+        }
+    }
 
     #[test]
     fn endpoints_are_read_as_configurations_write_them() {

@@ -242,15 +242,22 @@ fn logs_of(service: &Service) -> Vec<(String, Option<LineFormat>)> {
     for value in values {
         let mut words = value.split(' ');
         let path = words.next().unwrap_or_default().trim_matches('"');
+        let path = match service.settings.text("serverroot") {
+            // Apache's paths are below its root; `|` hands lines to a program.
+            Some(home) if !path.starts_with(['/', '|']) && !path.contains(':') => {
+                format!("{}/{path}", home.trim_end_matches('/'))
+            }
+            _ => path.to_owned(),
+        };
         let is_file = path.starts_with('/') && !path.starts_with("/dev/") && !path.contains('$');
-        if !is_file || found.iter().any(|(known, _)| known == path) {
+        if !is_file || found.iter().any(|(known, _)| *known == path) {
             continue;
         }
         let name = words.next().filter(|word| !word.contains('='));
         // Formats without a definition, such as nginx's `combined`, are told by the lines.
         let text = name.and_then(|name| service.settings.text(&format!("log_format {name}")));
         let format = text.and_then(|text| LineFormat::parse(text).ok());
-        found.push((path.to_owned(), format));
+        found.push((path, format));
     }
     found
 }
@@ -296,6 +303,26 @@ mod tests {
         assert_eq!((moment.requests, moment.blind), (3, None));
         std::fs::remove_file(&path).expect("removed");
         assert!(log.look(after(20)).blind.is_some());
+    }
+
+    #[test]
+    fn the_logs_of_apache_lie_below_its_root() {
+        let found = |log: &str| {
+            let lines = [("serverroot", "/etc/httpd"), ("customlog", log)];
+            let case = crate::rule::case::apache(&lines);
+            let of_apache = |service: &&Service| service.kind == ServiceKind::Apache;
+            let apache = case.0.services.iter().find(of_apache);
+            let logs = logs_of(apache.expect("it is there"));
+            logs.into_iter().map(|(path, _)| path).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            found("\"logs/access_log\" combined"),
+            ["/etc/httpd/logs/access_log"]
+        );
+        assert_eq!(found("/l/a.log common"), ["/l/a.log"]);
+        for elsewhere in ["\"|/usr/bin/rotatelogs /l/a\" common", "syslog:user common"] {
+            assert_eq!(found(elsewhere), Vec::<String>::new(), "{elsewhere}");
+        }
     }
 
     #[test]

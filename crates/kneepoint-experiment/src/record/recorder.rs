@@ -2,6 +2,7 @@
 
 use super::budget::{ENDING, RunBudget, TimeNeed};
 use super::flight::Flight;
+use super::in_words;
 use super::store::{Record, RunStore};
 use crate::error::ExperimentError;
 use kneepoint_model::redact::Secrets;
@@ -306,10 +307,10 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// Says once of each arm and page when answers are other pages than they should be.
+    /// Says once of each configuration and page when answers are other pages than they should be.
     fn tell_other_pages(&mut self, arm: &str, load: &LoadPoint) {
         let errors = self.run.scenario.as_ref().map_or(0.0, |s| s.slo.errors);
-        let told = other_pages(arm, load, errors);
+        let told = other_pages(&in_words(&self.run, arm), load, errors);
         let known = |what: &String| self.run.journal.iter().any(|entry| entry.text == *what);
         if let Some(what) = told.filter(|what| !known(what)) {
             self.warn(what);

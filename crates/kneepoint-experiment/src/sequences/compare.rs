@@ -28,7 +28,7 @@ use std::time::Duration;
 
 /// Share of the time that the searches for R* get.
 const LIMITS_SHARE: f64 = 0.45;
-/// Length of a step of a round (method.md section 2: 3 to 5 s), and what it is cut to where time is short.
+/// Length of a step of a round (method.md section 2), and what it is cut to where time is short.
 const STEP: Duration = Duration::from_secs(3);
 const SHORT_STEP: Duration = Duration::from_secs(1);
 /// What passes beside a step: rest, reset, the first look of telemetry.

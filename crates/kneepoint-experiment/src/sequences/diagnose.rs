@@ -12,12 +12,14 @@ use crate::sequences::findings::{ask_what_else, found_at, report_findings};
 use crate::sequences::limit::find_limit;
 use crate::testbed::Testbed;
 use kneepoint_diagnosis::Evidence;
-use kneepoint_model::run::LimitResult;
-use kneepoint_model::{Confidence, Finding, Scenario, Setting};
+use kneepoint_lab::LabError;
+use kneepoint_model::run::{Decision, LimitResult};
+use kneepoint_model::{Confidence, Effect, Finding, Layer, Scenario, Setting};
 use kneepoint_planner::ab::Verdict;
 use kneepoint_planner::comparison::{ComparisonBase, describe_settings};
 use kneepoint_planner::limit::LimitOptions;
 use kneepoint_planner::tune::Costs;
+use kneepoint_stack::StackError;
 pub(crate) use phases::gather;
 use std::time::Duration;
 use time::DiagnosisTime;
@@ -128,6 +130,48 @@ pub(crate) fn not_tried(
     ));
 }
 
+/// What is known of the effect of a change that was not tried.
+pub(crate) fn untried(settings: &[Setting]) -> Effect {
+    Effect {
+        change: describe_settings(settings),
+        settings: settings.to_vec(),
+        quantity: "capacity".to_owned(),
+        verdict: Verdict::Inconclusive,
+        e_value: 1.0,
+        ..Effect::default()
+    }
+}
+
+/// A change that the stack failed with, and why: whoever reads the report is to know that there can be no verdict on it.
+pub(crate) fn failed_change(
+    code: &str,
+    layer: Option<Layer>,
+    settings: &[Setting],
+    why: String,
+) -> Decision {
+    Decision {
+        code: code.to_owned(),
+        layer,
+        settings: settings.to_vec(),
+        effect: untried(settings),
+        failed: true,
+        reason: why,
+        ..Decision::default()
+    }
+}
+
+/// Says that the stack failed with a remedy, and writes it down among the changes.
+pub(crate) fn failed(
+    recorder: &mut Recorder<'_>,
+    finding: &Finding,
+    settings: &[Setting],
+    why: String,
+) {
+    not_tried(recorder, finding, settings, &why);
+    let layer = Some(finding.layer);
+    recorder.decision(failed_change(&finding.code, layer, settings, why));
+}
+
 /// What came of the stack with a remedy, or why the stack failed, in words: what was measured before is not lost with it.
 ///
 /// # Errors
@@ -143,13 +187,50 @@ pub(crate) fn with_remedy<T>(
             | ExperimentError::Unfit(_)
             | ExperimentError::Stack(_)
             | ExperimentError::Lab(_)),
-        ) => Ok(Err(format!("{what}: {error}"))),
+        ) => Ok(Err(format!("{what}: {}", in_one_line(&error)))),
         Err(error) => Err(error),
     }
 }
 
+/// Last lines of what a server printed that are told: a cause, and that it ends for it \[ours\].
+const LAST_LINES: usize = 3;
+/// Most characters of a failure: it stands in a list \[ours\].
+const MOST_CHARS: usize = 300;
+
+/// A failure of the stack as one sentence. The lab's own files are not named: nobody finds them after the run.
+fn in_one_line(error: &ExperimentError) -> String {
+    let said = |tail: &str| match tail.lines().count() {
+        0 => String::new(),
+        lines => {
+            let last = tail.lines().skip(lines.saturating_sub(LAST_LINES));
+            format!("; it said: {}", last.collect::<Vec<_>>().join("\n"))
+        }
+    };
+    let text = match error {
+        ExperimentError::Lab(LabError::NotReady {
+            process,
+            because,
+            tail,
+            ..
+        }) => format!("{process} did not become ready: {because}{}", said(tail)),
+        ExperimentError::Lab(LabError::Ended {
+            process, how, tail, ..
+        }) => format!("{process} is not running: it {how}{}", said(tail)),
+        ExperimentError::Stack(StackError::Refused { program, words, .. }) => {
+            format!("{program} refuses its configuration: {words}")
+        }
+        other => other.to_string(),
+    };
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let line = lines.collect::<Vec<_>>().join("; ");
+    match line.char_indices().nth(MOST_CHARS) {
+        Some((end, _)) => format!("{}...", &line[..end]),
+        None => line,
+    }
+}
+
 /// How standing up fails, and how a comparison does.
-pub(crate) const DOES_NOT_START: &str = "the stack does not start with it";
+pub(crate) const DOES_NOT_START: &str = "the stack did not start with it";
 pub(crate) const DOES_NOT_LAST: &str = "the stack could not be measured with it";
 
 /// Confirms suspected findings by interventions: the remedy is set on a second arm and the two are compared.
@@ -194,7 +275,7 @@ fn confirm(
         let began = recorder.elapsed();
         let stood = with_remedy(testbed.stand_up("probe", &changed), DOES_NOT_START)?;
         if let Err(why) = stood {
-            not_tried(recorder, finding, settings, &why);
+            failed(recorder, finding, settings, why);
             continue;
         }
         costs.stood_up(recorder.elapsed() - began);
@@ -204,7 +285,7 @@ fn confirm(
         let (verdict, effect) = match with_remedy(outcome, DOES_NOT_LAST)? {
             Ok(compared) => compared,
             Err(why) => {
-                not_tried(recorder, finding, settings, &why);
+                failed(recorder, finding, settings, why);
                 continue;
             }
         };
@@ -222,4 +303,64 @@ fn confirm(
     }
     ask_what_else(recorder, evidence, findings);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kneepoint_model::run::{Run, Standing};
+
+    /// What is said of a stack that does not start for this reason.
+    fn check(error: ExperimentError, expected: &str) {
+        let stood: Result<(), ExperimentError> = Err(error);
+        let why = with_remedy(stood, DOES_NOT_START).expect("the run goes on");
+        let expected = format!("the stack did not start with it: {expected}");
+        assert_eq!(why, Err(expected));
+    }
+
+    #[test]
+    fn how_a_stack_fails_is_told_in_one_line_without_the_labs_files() {
+        let refused = StackError::Refused {
+            program: "nginx",
+            file: "/tmp/lab/v3-web/nginx.conf".into(),
+            words: "invalid value \"x\"\n  the test failed\n".into(),
+        };
+        check(
+            refused.into(),
+            "nginx refuses its configuration: invalid value \"x\"; the test failed",
+        );
+        let not_ready = |tail: &str| LabError::NotReady {
+            process: "php fpm".into(),
+            because: "it exited with code 78 after 0.1 s".into(),
+            output: "/tmp/lab/v3-php/out".into(),
+            tail: tail.into(),
+        };
+        let ready = "php fpm did not become ready: it exited with code 78 after 0.1 s";
+        check(not_ready("").into(), ready);
+        let told = format!("{ready}; it said: b; c; d");
+        check(not_ready("a\nb\nc\nd").into(), &told);
+        let long = "e".repeat(2 * MOST_CHARS);
+        let cut = format!("{}...", "e".repeat(MOST_CHARS));
+        check(ExperimentError::Unfit(long), &cut);
+    }
+
+    #[test]
+    fn what_is_no_failure_of_the_stack_ends_the_run() {
+        let stopped: Result<(), ExperimentError> = Err(ExperimentError::Interrupted);
+        assert!(with_remedy(stopped, DOES_NOT_START).is_err());
+    }
+
+    #[test]
+    fn a_change_that_the_stack_fails_with_is_among_the_changes_as_not_tried() {
+        let settings = [Setting::new(Layer::Php, "pm.max_children", 900)];
+        let why = format!("{DOES_NOT_START}: it ran out of memory");
+        let layer = Some(Layer::Php);
+        let mut run = Run::default();
+        run.decide(failed_change("FPM-01", layer, &settings, why.clone()));
+        let told = &run.decisions[0];
+        assert_eq!(told.standing(), Standing::NotTried);
+        assert_eq!((told.failed, told.kept), (true, false));
+        assert_eq!(told.reason, why);
+        assert_eq!(told.effect.change, "php.pm.max_children = 900");
+    }
 }

@@ -70,7 +70,7 @@ fn what_else(run: &Run, evidence: &Evidence, findings: &[Finding]) -> Vec<Findin
 mod tests {
     use super::*;
     use kneepoint_diagnosis::{Phase, PhaseKind};
-    use kneepoint_model::run::{Decision, Machine};
+    use kneepoint_model::run::{Decision, Machine, Standing};
     use kneepoint_model::{Confidence, Interval, Layer, LoadPoint, SeriesSet, Verdict, metric};
 
     /// All of two cores was used above the limit.
@@ -126,8 +126,7 @@ mod tests {
                 settings: Vec::new(),
                 kept: effect.verdict == Verdict::Better,
                 effect,
-                leave_one_out: None,
-                reason: String::new(),
+                ..Decision::default()
             }],
             ..Run::default()
         }
@@ -166,5 +165,17 @@ mod tests {
         check(&tried(Verdict::Better), &[finding("FPM-03")], &[]);
         let known = [finding("FPM-03"), finding("CAP-02")];
         check(&tried(Verdict::Equivalent), &known, &[]);
+    }
+
+    #[test]
+    fn a_remedy_that_there_was_no_time_for_was_not_tried_in_vain() {
+        let mut untried = tried(Verdict::Inconclusive);
+        untried.decisions[0].effect = Effect::default();
+        assert_eq!(untried.decisions[0].standing(), Standing::NotTried);
+        check(&untried, &[finding("FPM-03")], &[]);
+        // Another value that was not tried takes nothing back.
+        let mut in_vain = tried(Verdict::Equivalent);
+        in_vain.decisions.append(&mut untried.decisions);
+        check(&in_vain, &[finding("FPM-03")], &["CAP-02"]);
     }
 }

@@ -31,7 +31,7 @@ pub const BEFORE: &str = "before";
 
 /// Share of the load time that each of two limits gets beside the pairs.
 const LIMIT_SHARE: f64 = 0.2;
-/// Length of a step of a pair (method.md section 2: 3 to 5 s).
+/// Length of a step of a pair (method.md section 2).
 const PAIR_STEP: Duration = Duration::from_secs(3);
 
 /// What a pipeline asks.
@@ -122,7 +122,7 @@ pub fn side_by_side(
     let mut limits = claim_of_both(recorder, &limit_before, &limit_now, gate);
     if limits.as_ref().is_some_and(fails) && !fails(&turns) {
         // One search after the other, so that the machine may have slowed between them: only what shows in the other
-        // order too is taken for a loss (method.md, ab_test: an effect above 10 % is confirmed by two limits).
+        // order too is taken for a loss.
         let limit_now = limit_of(testbed, recorder, NOW, each)?;
         let limit_before = limit_of(testbed, recorder, BEFORE, each)?;
         limits = claim_of_both(recorder, &limit_before, &limit_now, gate);

@@ -3,7 +3,7 @@
 mod dry_run;
 
 use crate::error::ExperimentError;
-use crate::record::{BASE, Record, Recorder, TimeNeed};
+use crate::record::{BASE, Record, Recorder, TimeNeed, in_words};
 use crate::sequences::Subject;
 use crate::testbed::Testbed;
 pub use dry_run::{SimulatedMachine, dry_run};
@@ -111,12 +111,13 @@ where
     let Subject { arm, label } = subject;
     let whole = search.options().takes();
     let only_looks = search.options().soak.is_zero();
+    let configuration = in_words(recorder.run(), label);
     let began = bench.now();
     while let LimitMove::Measure(step) = search.next_move() {
         recorder.check_stop()?;
         let share = search.progress();
         recorder.progress(
-            &format!("{label}: {}", step.purpose),
+            &format!("{configuration}: {}", step.purpose),
             share,
             Some(whole.mul_f64(1.0 - share)),
         );
@@ -139,9 +140,9 @@ where
     }
     let (rate, unit) = (result.rate_hz, result.unit());
     let besides = result.besides_visits();
+    let its_limit = subject.its_limit(recorder.run());
     recorder.result(format!(
-        "{} is {} (95 %: {} to {}{}), bound by {}; {} steps, {}{}",
-        subject.its_limit(),
+        "{its_limit} is {} (95 %: {} to {}{}), bound by {}; {} steps, {}{}",
         unit.format(rate.estimate),
         unit.format(rate.low),
         unit.format(rate.high),

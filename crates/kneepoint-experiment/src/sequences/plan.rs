@@ -12,7 +12,7 @@ use crate::record::{BASE, Record, Recorder};
 use crate::testbed::Testbed;
 use kneepoint_model::capacity::CapacityPlan;
 use kneepoint_model::units::format_rate;
-use kneepoint_model::{Layer, Scenario};
+use kneepoint_model::{Layer, Scenario, Sessions, Workload};
 use kneepoint_planner::capacity::{
     Asked, Claimed, Model, PlannedHost, predict, scheduling, steady,
 };
@@ -60,15 +60,29 @@ impl PlanOptions {
 /// Stands the scenario's stack up, and predicts what it bears.
 ///
 /// # Errors
-/// The stack cannot be stood up; or as [`plan`].
+/// Its visitors make several requests each; the stack cannot be stood up; or as [`plan`].
 pub fn plan_base(
     testbed: &mut Testbed,
     recorder: &mut Recorder<'_>,
     scenario: &Scenario,
     options: PlanOptions,
 ) -> Result<(), ExperimentError> {
+    of_requests(&scenario.workload)?;
     testbed.stand_up_base(scenario, recorder)?;
     plan(testbed, recorder, BASE, options).map(drop)
+}
+
+/// Refuses visitors who make several requests each: the model has rates of requests, and theirs are offered in visits.
+fn of_requests(workload: &Workload) -> Result<(), ExperimentError> {
+    let visit = workload.sessions.as_ref().map(Sessions::shape);
+    match visit {
+        Some(visit) if visit.requests > 1.0 => Err(ExperimentError::Unfit(
+            "`plan` predicts requests that stand for themselves, and the visitors of this scenario make several each: find R* \
+             with `kneepoint limit`"
+                .into(),
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// Measures an arm at low load, and predicts what it bears. Where that is wanted, drives it up to its limit then.
@@ -103,6 +117,13 @@ pub fn plan(
     plan.demand.worker_memory_bytes = measured.worker_memory_bytes;
     if let (Some(need), Some(bytes)) = (&mut plan.need, measured.worker_memory_bytes) {
         need.memory_bytes = Some(bytes * f64::from(need.workers));
+    }
+    let mut hosts = testbed.scenario().hosts.values();
+    if hosts.any(|host| host.cpus.is_some()) {
+        plan.doubts.push(
+            "[hosts] limits the CPU of a tier, and the prediction is for all cores of the machine"
+                .to_owned(),
+        );
     }
     let pool = testbed
         .stack(arm)?
@@ -162,7 +183,24 @@ fn tick_s() -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::tick_s;
+    use super::*;
+    use kneepoint_model::ThinkTime;
+
+    #[test]
+    fn visitors_who_make_several_requests_are_refused() {
+        let of = |requests| {
+            let mut workload = Workload::single("/");
+            workload.sessions = Some(Sessions {
+                scripts: Vec::new(),
+                lengths: vec![(requests, 1.0)],
+                think_time: ThinkTime::None,
+            });
+            of_requests(&workload)
+        };
+        assert!(of_requests(&Workload::single("/")).is_ok() && of(1).is_ok());
+        let refused = of(3).expect_err("three requests a visit").to_string();
+        assert!(refused.contains("kneepoint limit"), "{refused}");
+    }
 
     /// The kernel here ticks 100 to 1000 times a second, as every one does.
     #[test]

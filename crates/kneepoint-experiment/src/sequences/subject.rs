@@ -1,6 +1,7 @@
 //! What a sequence measures: an arm, and the name that its configuration has in the record.
 
-use crate::record::{BASE, BEST};
+use crate::record::{BASE, BEST, in_words};
+use kneepoint_model::Run;
 
 /// An arm of the testbed, and its configuration in the record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,13 +22,14 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// What its R* is called: `R*` of what a run begins with, `R* after the changes`, `R* of v3`.
+    /// What its R* is called in a run: `R*` of what it begins with, `R* after the changes`, `R* of the configuration with
+    /// php.pm = static`.
     #[must_use]
-    pub fn its_limit(&self) -> String {
+    pub fn its_limit(&self, run: &Run) -> String {
         match self.label {
             BASE => "R*".to_owned(),
             BEST => "R* after the changes".to_owned(),
-            label => format!("R* of {label}"),
+            label => format!("R* of {}", in_words(run, label)),
         }
     }
 }
@@ -35,10 +37,22 @@ impl<'a> Subject<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kneepoint_model::run::Decision;
+    use kneepoint_model::{Layer, Setting};
 
     #[test]
     fn nobody_reads_the_names_of_arms() {
-        let said = |label| Subject { arm: "v4", label }.its_limit();
+        let run = Run {
+            decisions: vec![Decision {
+                settings: vec![Setting::new(Layer::Php, "pm", "static")],
+                kept: true,
+                ..Decision::default()
+            }],
+            ..Run::default()
+        };
+        let said = |label| Subject { arm: "v4", label }.its_limit(&run);
+        let of_v4 = "R* of the configuration with php.pm = static";
+        assert_eq!(said("v4"), of_v4);
         assert_eq!(said("base"), "R*");
         assert_eq!(said("best"), "R* after the changes");
         assert_eq!(said("shop"), "R* of shop");

@@ -17,7 +17,7 @@ use crate::record::{BASE, Record, Recorder, TimeNeed};
 use crate::sequences::Subject;
 use crate::sequences::ab::{ArmComparison, compare, compare_for, compare_with_itself};
 use crate::sequences::diagnose::{
-    DOES_NOT_LAST, DOES_NOT_START, diagnose, not_tried, with_remedy, worth_trying,
+    DOES_NOT_LAST, DOES_NOT_START, diagnose, failed, not_tried, untried, with_remedy, worth_trying,
 };
 use crate::sequences::findings::ask_what_else;
 use crate::sequences::limit::{find_limit, search_limit};
@@ -396,15 +396,7 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
 
     /// There is no time to try a remedy: whether it helps is not known.
     fn leave_undecided(&mut self, finding: &Finding, settings: &[Setting]) {
-        let effect = Effect {
-            change: describe_settings(settings),
-            settings: settings.to_vec(),
-            quantity: "capacity".to_owned(),
-            verdict: Verdict::Inconclusive,
-            e_value: 1.0,
-            ..Effect::default()
-        };
-        self.decide(finding, settings, &effect);
+        self.decide(finding, settings, &untried(settings));
     }
 
     /// Sets one remedy on a second arm, compares, and keeps it when it wins.
@@ -426,7 +418,7 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
             .map_err(ExperimentError::Settings)?;
         let arm = self.next_arm();
         if let Err(why) = with_remedy(self.stand_up(&arm, &changed), DOES_NOT_START)? {
-            not_tried(self.recorder, finding, settings, &why);
+            failed(self.recorder, finding, settings, why);
             return Ok(false);
         }
         let base = ComparisonBase::of(&current.limit, current.slope, pairs);
@@ -437,7 +429,7 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
             Ok(compared) => compared,
             Err(why) => {
                 self.testbed.tear_down(&arm);
-                not_tried(self.recorder, finding, settings, &why);
+                failed(self.recorder, finding, settings, why);
                 return Ok(false);
             }
         };
@@ -468,8 +460,7 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
             settings: settings.to_vec(),
             effect: effect.clone(),
             kept,
-            leave_one_out: None,
-            reason: String::new(),
+            ..Decision::default()
         };
         let standing = decision.standing();
         // What the effect says itself is not said again.

@@ -4,6 +4,7 @@ mod changes;
 pub(super) mod difference;
 pub(super) mod doubles;
 mod facts;
+mod jobs;
 
 pub(crate) use facts::AppFacts;
 
@@ -64,6 +65,8 @@ pub(super) struct Arm {
     pub(super) unreachable: Vec<String>,
     pub(super) peers: Vec<PeerSpec>,
     pub(super) doubles: Vec<(String, Address)>,
+    /// What runs beside the requests, once it was started.
+    jobs: Vec<jobs::Job>,
     /// How it came to life.
     pub(super) cold_start: ColdStart,
 }
@@ -115,6 +118,7 @@ struct Standing {
     doubles: Vec<(String, Address)>,
     /// The application's environment.
     app_env: BTreeMap<String, String>,
+    jobs: Vec<jobs::Job>,
     /// How long the PHP runtime took to start.
     start: Option<Duration>,
 }
@@ -175,6 +179,7 @@ pub(super) fn stand_up(
         unreachable: scenario.unreachable.clone(),
         peers: scenario.peers.clone(),
         doubles: std::mem::take(&mut standing.doubles),
+        jobs: std::mem::take(&mut standing.jobs),
         cold_start: ColdStart {
             start: standing.start,
             first_response: None,
@@ -338,6 +343,7 @@ fn stand_up_tier(
     let mut running = running_tier(&rendered, &host, process.pid, &context.peers, spec);
     if spec.layer == Layer::Php {
         running.doubles.clone_from(&standing.doubles);
+        standing.jobs = jobs::of(scenario, &context);
         standing.app_env = std::mem::take(&mut context.app.env);
     }
     standing
@@ -484,6 +490,7 @@ fn running_tier(
         listen: vec![rendered.listen.clone()],
         peers: peers.to_vec(),
         doubles: Vec::new(),
+        jobs: Vec::new(),
         endpoints: rendered.endpoints.clone(),
         logs: rendered.logs.clone(),
         workers: rendered.workers.clone(),
@@ -528,8 +535,10 @@ fn must_succeed(lab: &Lab, host: &str, command: &CommandSpec) -> Result<(), Expe
     } else {
         &output.stderr
     };
+    // The rest of the name is the arm's.
+    let tier = host.rsplit('-').next().unwrap_or(host);
     Err(ExperimentError::Unfit(format!(
-        "`{}` on host {host} failed: {}",
+        "`{}` on the {tier} host failed: {}",
         command.describe(),
         log::of_command(words)
     )))
@@ -560,9 +569,8 @@ impl Arm {
         for process in &self.processes {
             if let Some(how) = lab.ended(process)? {
                 return Err(ExperimentError::Died(format!(
-                    "{} on host {} died during the run: it {how}. What was measured before is kept{}",
+                    "{} died during the run: it {how}. What was measured before is kept{}",
                     process.name,
-                    process.host,
                     self.last_words()
                 )));
             }

@@ -436,19 +436,15 @@ impl Testbed {
     ) -> Result<(), ExperimentError> {
         self.stand_up_unasked(name, scenario)?;
         let watch = watch(self.lab.dir());
-        match self.arms[name].check_and_warm(&self.client, &self.stop, watch) {
-            Ok(rehearsed) => match self.arms.get_mut(name) {
-                Some(arm) => {
-                    arm.learn(rehearsed);
-                    arm.settle()
-                }
-                None => Ok(()),
-            },
-            Err(error) => {
-                self.tear_down(name);
-                Err(error)
+        let checked = self.arms[name].check_and_warm(&self.client, &self.stop, watch);
+        let stood = checked.and_then(|rehearsed| {
+            if let Some(arm) = self.arms.get_mut(name) {
+                arm.learn(rehearsed);
+                arm.settle()?;
             }
-        }
+            self.start_jobs(name)
+        });
+        stood.inspect_err(|_| self.tear_down(name))
     }
 
     /// Stands the scenario's stack up as the arm `base`, and writes down what it is.

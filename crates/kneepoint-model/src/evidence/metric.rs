@@ -44,6 +44,7 @@ metrics! {
     PSS_WORKER_BYTES Gauge "proc.pss_worker_bytes" "Largest proportional set size of one process of the tier, in bytes.";
     CONTEXT_SWITCHES Counter "proc.context_switches" "Voluntary and involuntary context switches of the tier.";
     CONTEXT_SWITCHES_FORCED Counter "proc.context_switches_forced" "Involuntary context switches of the tier.";
+    JOB_CPU_S Counter "job.cpu_s" "CPU time of a job that runs beside the requests, by its name, in seconds.";
 
     MACHINE_BUSY_S Counter "machine.busy_s" "CPU time used on the whole machine, in core seconds.";
     MACHINE_STEAL_S Counter "machine.steal_s" "Time the hypervisor kept from the machine, in core seconds.";

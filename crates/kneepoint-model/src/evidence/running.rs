@@ -179,6 +179,9 @@ pub struct RunningTier {
     /// Doubles it may connect to, each with its name: `api.example.org:80`.
     #[serde(default)]
     pub doubles: Vec<(String, Address)>,
+    /// Jobs that run on its host beside the requests, each with its name and its first process.
+    #[serde(default)]
+    pub jobs: Vec<(String, u32)>,
     /// What answers questions about it.
     pub endpoints: Vec<Endpoint>,
     /// What it writes.

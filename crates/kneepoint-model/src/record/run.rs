@@ -268,6 +268,10 @@ pub struct Decision {
     pub effect: Effect,
     /// Whether it was kept.
     pub kept: bool,
+    /// Whether the stack failed with it, so that there is no comparison, and more time would not make one: it did not start,
+    /// or could not be measured. [`Self::reason`] says how.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub failed: bool,
     /// What the leave-one-out at the end measured: best with it over best without it.
     pub leave_one_out: Option<Effect>,
     /// Why it is open, or what tuning itself found, in words; empty where the effect says it all.

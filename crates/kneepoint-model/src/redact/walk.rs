@@ -293,6 +293,7 @@ fn scenario(scenario: &mut Scenario, secrets: &Secrets) {
         unreachable: _,
         generators: _,
         peers,
+        jobs,
         tiers,
         hosts,
         workload,
@@ -321,6 +322,9 @@ fn scenario(scenario: &mut Scenario, secrets: &Secrets) {
         if !peer.body.is_empty() {
             peer.body = format!("{HIDDEN} ({} bytes)", peer.body.len());
         }
+    }
+    for job in jobs {
+        secrets.prose(&mut job.run);
     }
     for tier in tiers {
         values(None, &mut tier.settings, secrets);

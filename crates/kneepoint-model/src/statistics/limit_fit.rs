@@ -153,10 +153,15 @@ fn observations(steps: &[FitStep], p: f64, link: Link) -> Vec<Observation> {
             let share = (step.violations as f64 + 0.5) / arrivals;
             let reach = CLIP * link.scale();
             let sampling = link.variance(share, arrivals);
+            // Half a violation of few arrivals is more than a goal of one in a thousand: what had none speaks against no rate.
+            let y = match step.violations {
+                0 => link.of(share).min(centre),
+                _ => link.of(share),
+            };
             Observation {
                 x: step.rate_hz.ln(),
                 speed: step.speed.filter(|speed| *speed > 0.0).map_or(0.0, f64::ln),
-                y: link.of(share).clamp(centre - reach, centre + reach),
+                y: y.clamp(centre - reach, centre + reach),
                 spare: step.spare,
                 sampling,
                 uncertain: posterior::SLOPE_MEDIAN * link.scale() * step.uncertain,
@@ -262,6 +267,22 @@ mod tests {
         assert!(fitted.rate_hz.contains(limit_hz), "{limit_hz}: {fitted:?}");
         assert!(fitted.rate_hz.relative_half_width() < 0.06, "{fitted:?}");
         assert_eq!(fitted.rate_hz, fitted.reference_hz, "no speed was measured");
+    }
+
+    #[test]
+    fn steps_without_a_violation_do_not_lower_the_limit() {
+        let prior = Prior {
+            saturation_hz: 115.0,
+            violating_share: 0.001,
+        };
+        let clean = FitStep {
+            violations: 0,
+            arrivals: 140,
+            ..step(100.0, 25.0, 100.0, None)
+        };
+        let (before, after) = (fit(&[], prior), fit(&[clean; 10], prior));
+        let change = after.rate_hz.estimate / before.rate_hz.estimate;
+        assert!(change > 0.97, "{before:?} {after:?}");
     }
 
     #[test]

@@ -3,9 +3,8 @@
 use crate::simulated::pool::Scheduling;
 use kneepoint_model::{CpuTime, LatencyHistogram, Layer, LoadPoint, Second};
 
-/// Shares of the rate that a first, rough model says is R*, at which is measured (method.md: .2, .35, .5 of what
-/// saturates, which is somewhat more). The highest leaves room for a shared machine that gets slower: it stays below 60 %
-/// of an R* that is a quarter less by then.
+/// Shares of the rate that a first, rough model says is R*, at which is measured (method.md section 5). The highest leaves room
+/// for a shared machine that gets slower: it stays below 60 % of an R* that is a quarter less by then.
 pub const SHARES: [f64; 3] = [0.2, 0.33, 0.45];
 
 /// One measured step, as the fit sees it.

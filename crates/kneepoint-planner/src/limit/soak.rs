@@ -6,7 +6,7 @@ use kneepoint_model::units::format_share;
 use kneepoint_model::{Interval, LoadPoint, Second};
 use std::time::Duration;
 
-/// Factor by which the rate is lowered when a soak contradicts the fit (method.md: "if it fails, lower and widen").
+/// Factor by which the rate is lowered when a soak contradicts the fit (method.md section 1, confirmation).
 const LOWERING: f64 = 0.93;
 /// The most that a soak which failed badly lowers it.
 const LOWERING_MOST: f64 = 0.75;
@@ -272,17 +272,28 @@ impl LimitSearch {
         (-beyond).exp().clamp(LOWERING_MOST, LOWERING)
     }
 
-    /// How far a soak's violating share lies above the goal's, as a difference of logits.
+    /// How far a soak's violating share lies above the goal's, or its share of errors where that lies further, as a difference
+    /// of logits.
     fn excess(&self, point: &LoadPoint) -> f64 {
-        logit(point.violating_share().clamp(1e-6, 1.0 - 1e-6)) - logit(self.slo.violating_share())
+        let above = |share: f64, goal: f64| logit(share.clamp(1e-6, 1.0 - 1e-6)) - logit(goal);
+        let by_time = above(point.violating_share(), self.slo.violating_share());
+        match self.is_by_errors(point) {
+            true => by_time.max(above(point.error_share(), self.slo.errors.max(1e-4))),
+            false => by_time,
+        }
+    }
+
+    /// Whether it is errors that a soak failed by: more than by chance, and of those that were not refused few were late.
+    fn is_by_errors(&self, point: &LoadPoint) -> bool {
+        let bearable = point.arrivals as f64 * self.slo.errors;
+        let late = point.violations().saturating_sub(point.refused(&self.slo));
+        let few_late = late as f64 <= point.arrivals as f64 * self.slo.violating_share();
+        few_late && point.outcomes.failed() as f64 > bearable + CHANCE * bearable.sqrt() + CHANCE
     }
 
     /// Whether the fit expects single stretches at the soak's rate to come out as bad as it did, at times.
     fn allows_for(&self, point: &LoadPoint, speed: Option<f64>) -> bool {
-        let share = self.slo.violating_share();
-        let bearable = point.arrivals as f64 * self.slo.errors;
-        let errors = point.outcomes.failed() as f64 > bearable + CHANCE * bearable.sqrt() + CHANCE;
-        if errors && point.violating_share() <= share {
+        if self.is_by_errors(point) {
             return false;
         }
         let fitted = self.estimate();

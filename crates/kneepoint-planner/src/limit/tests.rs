@@ -1,5 +1,6 @@
 mod budget;
 mod others;
+mod steps;
 mod visits;
 
 use super::*;
@@ -310,6 +311,12 @@ fn the_goal_that_binds_is_named() {
                     .insert(Outcome::Ok, point.arrivals - failed);
                 point.outcomes.by_outcome.insert(outcome, failed);
                 point.good = point.arrivals - failed;
+                let us = if outcome == Outcome::Timeout {
+                    2_000_000
+                } else {
+                    1_000
+                };
+                (0..failed).for_each(|_| point.failed_response.record_us(us));
             }
         })
     };

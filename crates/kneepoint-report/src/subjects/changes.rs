@@ -11,7 +11,7 @@ use kneepoint_model::{Finding, Run};
 
 /// What the words on the changes mean, where reports tell them.
 pub(crate) const LEGEND: &str = "kept: shown to help; dropped: shown not to, so the simpler stays; undecided: the run was too short \
-     or the machine too busy to tell; not tried: there was no time left for it";
+     or the machine too busy to tell; not tried: there was no time left for it, or the stack failed with it";
 
 /// What heads the changes of [`recommended`].
 pub(crate) const RECOMMENDED: &str =
@@ -120,9 +120,7 @@ mod tests {
             layer: None,
             settings: Vec::new(),
             effect,
-            kept: false,
-            leave_one_out: None,
-            reason: String::new(),
+            ..Decision::default()
         }
     }
 

@@ -157,9 +157,8 @@ mod tests {
                 pairs,
                 ..Effect::default()
             },
-            kept: false,
-            leave_one_out: None,
             reason: reason.into(),
+            ..Decision::default()
         };
         let mut run = Run {
             findings: vec![finding("NGX-04", Confidence::Noted)],

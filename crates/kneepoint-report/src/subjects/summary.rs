@@ -175,7 +175,10 @@ fn still_open(run: &Run) -> String {
     let mut untried = suspected(Standing::NotTried);
     untried.retain(|code| !undecided.contains(code));
     let open = run.decisions.iter();
-    let mut others = codes(open.filter(|it| it.standing().is_open()));
+    let (failed, open): (Vec<_>, Vec<_>) = open
+        .filter(|it| it.standing().is_open())
+        .partition(|it| it.failed);
+    let mut others = codes(open.into_iter());
     others.retain(|code| !undecided.contains(code) && !untried.contains(code));
     let told = [
         (
@@ -183,6 +186,10 @@ fn still_open(run: &Run) -> String {
             undecided,
         ),
         ("Not tried, because there was no time left", untried),
+        (
+            "Not tried, because the stack failed with it",
+            codes(failed.into_iter()),
+        ),
         ("Undecided or not tried, and not suspected to limit", others),
     ];
     let told = told.iter().filter(|(_, codes)| !codes.is_empty());

@@ -35,6 +35,7 @@ pub(crate) fn scenario() -> Scenario {
         unreachable: Vec::new(),
         generators: None,
         peers: Vec::new(),
+        jobs: Vec::new(),
         tiers: Vec::new(),
         hosts: BTreeMap::new(),
         workload: Workload {

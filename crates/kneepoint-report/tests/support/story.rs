@@ -218,6 +218,7 @@ pub(crate) fn decisions() -> Vec<Decision> {
                 8,
             ),
             kept: true,
+            failed: false,
             leave_one_out: Some(effect(
                 "without php.opcache.enable = 1",
                 opcache(),
@@ -239,6 +240,7 @@ pub(crate) fn decisions() -> Vec<Decision> {
                 11,
             ),
             kept: true,
+            failed: false,
             leave_one_out: Some(effect(
                 "without php.pm.max_children = 16",
                 pool(),
@@ -260,6 +262,7 @@ pub(crate) fn decisions() -> Vec<Decision> {
                 16,
             ),
             kept: false,
+            failed: false,
             leave_one_out: None,
             reason: "No difference within 2 %, so the simpler configuration stays.".into(),
         },

@@ -379,6 +379,7 @@ impl Rig {
             listen: Vec::new(),
             peers: Vec::new(),
             doubles: Vec::new(),
+            jobs: Vec::new(),
             endpoints: Vec::new(),
             logs: Vec::new(),
             workers: (server == "fpm").then_some(kneepoint_model::Workers::FpmPool),

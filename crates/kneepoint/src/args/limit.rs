@@ -66,7 +66,7 @@ pub struct GateArgs {
     #[arg(long, value_name = "RUN", requires = "ci", group = "against", help_heading = GATE)]
     pub baseline: Option<String>,
     /// The baseline: a checkout of the application as it was, measured beside the present one. Sees smaller losses, on
-    /// any machine. Its own scenario file is used where it has one, for all but requests, SLO and limits of hosts
+    /// any machine. Its own scenario file is used where it has one, for all but requests, jobs, SLO and limits of hosts
     #[arg(long, value_name = "DIR", requires = "ci", group = "against", help_heading = GATE)]
     pub baseline_app: Option<PathBuf>,
     /// Share of capacity that may be lost

@@ -129,7 +129,8 @@ pub struct LoadArgs {
     /// Continue although every request has failed for 10 s; without this the load ends by itself
     #[arg(long, help_heading = LOAD)]
     pub go_on: bool,
-    /// Refuse a load that would go beyond this rate. At a host of --i-own 1000 a second when left out
+    /// Refuse a load that would go beyond this rate, or whose rate nobody knows beforehand (closed loops, visits); `none`
+    /// allows any. With --i-own 1000 a second when left out
     #[arg(long, value_name = "RATE", help_heading = LOAD)]
     pub max_rate: Option<String>,
     /// Address of this machine to send from; repeated, they take turns, each with its own local ports

@@ -12,13 +12,18 @@ use std::time::Duration;
 
 pub(super) fn run(args: &CompareArgs) -> Result<ExitCode> {
     let budget = units::parse_duration(&args.budget).context("--budget")?;
-    let (mut entries, notes) = entries(args)?;
+    let (mut entries, mut notes) = entries(args)?;
     check(&entries)?;
     if !args.as_is {
         let each = units::parse_duration(&args.tune_budget).context("--tune-budget")?;
         for entry in &mut entries {
             let outcome = tune(args, entry, each)?;
-            if outcome != ExitCode::SUCCESS {
+            if outcome == ExitCode::from(crate::UNDECIDED) {
+                notes.push(format!(
+                    "tuning of {} left changes that could not be judged: it is compared without them",
+                    entry.name
+                ));
+            } else if outcome != ExitCode::SUCCESS {
                 return Ok(outcome);
             }
         }

@@ -167,6 +167,7 @@ fn scenario_before(run: &RunArgs, now: &Scenario, directory: &Path) -> Result<Sc
         workload: now.workload.clone(),
         slo: now.slo.clone(),
         hosts: now.hosts.clone(),
+        jobs: now.jobs.clone(),
         budget: now.budget.clone(),
         ..before
     })

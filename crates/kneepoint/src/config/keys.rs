@@ -490,7 +490,9 @@ pub(super) fn names(table: &str) -> impl Iterator<Item = &'static str> + Clone {
 pub(super) fn title(table: &str) -> String {
     match table {
         "" => "the top of the file".into(),
-        "request" | "session" | "peer" | "app.setting" | "app.file" => format!("[[{table}]]"),
+        "request" | "session" | "peer" | "job" | "app.setting" | "app.file" => {
+            format!("[[{table}]]")
+        }
         "feeder" => "[feeder.NAME]".into(),
         _ => format!("[{table}]"),
     }
@@ -564,11 +566,8 @@ mod tests {
         let reference = reference();
         for key in all() {
             assert!(key.about.ends_with('.'), "{}", key.name);
-            assert!(
-                !key.takes.is_empty() && !key.default.is_empty(),
-                "{}",
-                key.name
-            );
+            let says_all = !key.takes.is_empty() && !key.default.is_empty();
+            assert!(says_all, "{}", key.name);
             assert!(reference.contains(&format!("- `{}`: {}", key.name, key.about)));
             for table in key.tables {
                 let same = names(table).filter(|name| *name == key.name).count();

@@ -1,10 +1,13 @@
 //! `[stack]` and `[hosts]`: the chain of tiers and the machines under it.
 
+mod job;
+
 use crate::config::Servers;
 use crate::config::reader::tree::{Entry, Node, Span, Value};
 use crate::config::reader::{Reader, Section, changes};
 use crate::config::suggest::nearest;
 use crate::config::values::{alternatives, check_value, switch};
+pub(super) use job::read as read_jobs;
 use kneepoint_model::{
     Change, HostLimits, Layer, ServerKind, SettingKey, TierSpec, Tunable, ValueKind,
 };

@@ -350,7 +350,9 @@ fn every_documented_key_is_read() {
                     format!("{app}[[request]]\n[request.capture.x]\n{name} = 1979-05-27")
                 }
                 "feeder" => format!("{app}[feeder.x]\n{} = 1979-05-27", key.name),
-                "session" | "peer" => format!("{app}[[{table}]]\n{} = 1979-05-27", key.name),
+                "session" | "peer" | "job" => {
+                    format!("{app}[[{table}]]\n{} = 1979-05-27", key.name)
+                }
                 "app.setting" | "app.file" => {
                     let name = key.name;
                     format!("[app]\nroot = '.'\n[[{table}]]\n{name} = 1979-05-27")
@@ -533,4 +535,20 @@ fn doubles_have_defaults_that_work() {
     assert_eq!(http.latency, Duration::ZERO);
     assert_eq!((smtp.port, smtp.capacity), (25, 3));
     assert_eq!(smtp.latency, Duration::from_millis(50));
+}
+
+#[test]
+fn jobs_have_names_and_run_beside_php() {
+    let of = |stack: &str, jobs: &str| read(&format!("app.root = '.'\n{stack}{jobs}"));
+    let jobs = "[[job]]\nrun = './work'\n[[job]]\nname = 'dump'\nrun = './dump'\nevery = '20s'\n";
+    let scenario = of("", jobs).expect("a scenario");
+    let found = scenario.jobs.iter();
+    let named: Vec<_> = found.map(|it| (it.name.as_str(), it.every)).collect();
+    let every = Some(Duration::from_secs(20));
+    assert_eq!(named, [("job 1", None), ("dump", every)]);
+    let refused = |stack: &str, jobs: &str| of(stack, jobs).expect_err("refused").to_string();
+    let said = refused("[stack]\nweb = {}\n", jobs);
+    assert!(said.contains("this chain has none"), "{said}");
+    let said = refused("", "[[job]]\nname = 'dump'\n");
+    assert!(said.contains("`job.run` is missing"), "{said}");
 }

@@ -100,7 +100,7 @@ pub(super) fn look(root: &Path, found: &Detected, facts: &mut InitFacts) {
     change_settings(root, found, &files, &settings, &listed, &reads, facts);
     change_lists(found, &listed, facts);
     change_ini(&ini_files, &sections, facts);
-    change_redis(found, &files, facts);
+    change_redis(root, found, &files, facts);
     change_elsewhere(elsewhere, facts);
     facts.changes = without_made(&files, std::mem::take(&mut facts.changes));
     set_environment(root, found, environment, facts);
@@ -275,10 +275,12 @@ fn change_ini(files: &[SettingsFile], sections: &[Section<'_>], facts: &mut Init
     }
 }
 
-fn change_redis(found: &Detected, files: &[SettingsFile], facts: &mut InitFacts) {
-    let changes = redis::changes(files);
-    facts.redis |= !changes.is_empty() || own::is_in_redis(found.name, files);
+fn change_redis(root: &Path, found: &Detected, files: &[SettingsFile], facts: &mut InitFacts) {
+    let (changes, notes) = redis::changes(files, redis::is_asked(root, found, files));
+    let is_named = !changes.is_empty() || !notes.is_empty();
+    facts.redis |= is_named || own::is_in_redis(found.name, files);
     facts.changes.extend(changes);
+    facts.notes.extend(notes);
 }
 
 /// Changes without those that others before them make as well: what stands in two branches of the code is replaced in both at
@@ -319,6 +321,7 @@ fn set_environment(root: &Path, found: &Detected, environment: Environment, fact
     let has_server = facts.engine.is_some_and(|engine| engine.server().is_some());
     let redis = facts.redis;
     let answers_over_tls = found.name == "Shopware" && environment.tls;
+    facts.notes.extend(environment.note);
     facts.env = environment.values;
     facts.env.retain(|set| {
         (has_server || !set.value.contains("{DB_")) && (redis || !set.value.contains("{REDIS_"))

@@ -296,6 +296,12 @@ fn load_goes_nowhere_by_accident() {
         says(&text(&output.stderr), words);
     };
     refused(&["http://192.0.2.1/"], &["--i-own 192.0.2.1"]);
+    let closed = ["http://192.0.2.1/", "--i-own", "192.0.2.1", "-c", "5"];
+    refused(&closed, &["at most 1000/s", "--max-rate none"]);
+    refused(
+        &["127.0.0.1:1", "-c", "5", "--max-rate", "50"],
+        &["at most 50.0/s"],
+    );
     refused(
         &["--fastcgi", "192.0.2.1:9000", "--script", "/i.php"],
         &["--i-own 192.0.2.1"],

@@ -13,8 +13,7 @@ const IN_BURSTS: f64 = 0.9;
 /// Requests of the route between two bursts that tell that most do without the line; traced ones, and looks at them \[ours\].
 const WITHOUT: f64 = 20.0;
 const LOOKED_AT: u64 = 10;
-/// Share of the time of all workers that were met from which on it is what binds \[ours\]: bursts that come again are no chance, and
-/// all other requests wait behind them.
+/// Share of the time of all workers that were met from which on it binds \[ours\]: bursts that come again are no chance.
 const BINDS: f64 = 0.1;
 
 pub(crate) static RULE: Rule = Rule {

@@ -111,6 +111,7 @@ mod tests {
             unreachable: Vec::new(),
             generators: None,
             peers: Vec::new(),
+            jobs: Vec::new(),
             tiers: vec![
                 tier(Layer::Proxy, "nginx", &[]),
                 tier(Layer::Web, "nginx", &[]),

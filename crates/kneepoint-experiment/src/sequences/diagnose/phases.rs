@@ -2,7 +2,7 @@
 
 use super::time::{self, OVER, PHASES};
 use crate::error::ExperimentError;
-use crate::record::{Record, Recorder};
+use crate::record::{Record, Recorder, in_words};
 use crate::sequences::Subject;
 use crate::testbed::Testbed;
 use crate::worker_insight::{Fpm, Looked, with_cpu};
@@ -34,6 +34,7 @@ pub(crate) fn gather(
     let mut phases = Vec::new();
     let mut sampled = Vec::new();
     let shorter = shortened(recorder);
+    let configuration = in_words(recorder.run(), label);
     let mut native = Vec::new();
     let mut chains = Vec::new();
     for (nth, (kind, share, length)) in PHASES.into_iter().enumerate() {
@@ -45,7 +46,7 @@ pub(crate) fn gather(
         }
         let name = kind.name();
         let what = format!(
-            "{label}: watching every tier at {name} load ({})",
+            "{configuration}: watching every tier at {name} load ({})",
             limit.unit().format(rate_hz)
         );
         recorder.progress(&what, nth as f64 / 5.0, None);
@@ -99,7 +100,8 @@ fn traced(
     let Some(fpm) = fpm else {
         return Ok(None);
     };
-    let what = format!("{label}: tracing what each request does");
+    let configuration = in_words(recorder.run(), label);
+    let what = format!("{configuration}: tracing what each request does");
     recorder.progress(&what, 0.8, None);
     let looked = match time::for_the_trace(recorder.left()) {
         Ok(()) => fpm.traced(testbed, arm, label)?,
@@ -342,7 +344,7 @@ fn surely_over(limit: &LimitResult) -> f64 {
         .min_by(f64::total_cmp)
         .unwrap_or(0.0);
     let saturating_hz = match limit.bound_by {
-        Bound::Errors => OVER * limit.saturation_hz,
+        Bound::Errors | Bound::Timeout => OVER * limit.saturation_hz,
         _ => 0.0,
     };
     let rate = limit.rate_hz;

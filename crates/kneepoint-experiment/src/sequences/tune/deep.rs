@@ -80,7 +80,7 @@ impl Tuner<'_, '_, '_> {
     /// The settings that were kept, then those whose gain was not shown and may be there, and the size of the pool.
     fn levers(&self, evidence: &Evidence) -> Vec<Lever> {
         let mut decisions: Vec<&Decision> = self.recorder.run().decisions.iter().collect();
-        decisions.retain(|decision| decision.effect.verdict != Verdict::Worse);
+        decisions.retain(|it| it.effect.verdict != Verdict::Worse && !it.failed);
         decisions.sort_by(|a, b| {
             let gain = |decision: &Decision| decision.effect.ratio.map_or(1.0, |it| it.estimate);
             b.kept.cmp(&a.kept).then(gain(b).total_cmp(&gain(a)))
@@ -207,6 +207,7 @@ impl Tuner<'_, '_, '_> {
             leave_one_out: kept.then(|| effect.clone()),
             effect,
             kept,
+            failed: false,
             reason,
         });
     }

@@ -4,7 +4,7 @@
 use super::{Current, Tuner};
 use crate::error::ExperimentError;
 use crate::sequences::ab::{ArmComparison, compare};
-use crate::sequences::diagnose::{DOES_NOT_LAST, with_remedy};
+use crate::sequences::diagnose::{DOES_NOT_LAST, failed_change, with_remedy};
 use kneepoint_diagnosis::{Evidence, PoolNeed, pool_need, remedy_guard};
 use kneepoint_model::run::Decision;
 use kneepoint_model::units::format_bytes;
@@ -116,6 +116,8 @@ impl Tuner<'_, '_, '_> {
             Err(why) => {
                 self.testbed.tear_down(&arm);
                 self.recorder.change(format!("{what}: {why}"));
+                let failed = failed_change(NAME, None, &settings, why);
+                self.recorder.decision(failed);
                 return Ok(None);
             }
         };
@@ -131,6 +133,7 @@ impl Tuner<'_, '_, '_> {
             leave_one_out: Some(effect.clone()),
             effect,
             kept: serves,
+            failed: false,
             reason,
         };
         if serves {

@@ -124,7 +124,7 @@ impl Accounts {
         point.health.idle_share = Some(self.after.idle_cores_since(&self.begun) / cores);
         let served = point.served_in_all();
         let is_own = |pid| tiers.iter().any(|tier| tier.pid == pid);
-        let stack_s = self.after.some_tiers_s_since(&self.before, is_own);
+        let stack_s = self.after.for_requests_s_since(&self.before, is_own);
         point.cpu_ms = (served > 0).then(|| stack_s * 1e3 / served as f64);
     }
 }

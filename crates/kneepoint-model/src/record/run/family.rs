@@ -71,8 +71,7 @@ mod tests {
             settings: Vec::new(),
             effect: effect(change, e_value),
             kept: e_value >= 20.0,
-            leave_one_out: None,
-            reason: String::new(),
+            ..Decision::default()
         }
     }
 

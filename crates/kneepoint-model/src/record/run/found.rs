@@ -24,7 +24,8 @@ impl Run {
     }
 
     /// Adds a decision. One on a change that was undecided takes the place of what was said of it before. A change that was
-    /// never tried is the same with another value, which a later look proposed.
+    /// never tried is the same with another value, which a later look proposed. That the stack fails with a value says nothing of
+    /// another one, and takes no measurement back.
     pub fn decide(&mut self, decision: Decision) {
         let sets = |one: &Decision| -> Vec<_> {
             let settings = one.settings.iter();
@@ -32,11 +33,13 @@ impl Run {
         };
         let mut known = self.decisions.iter_mut();
         let open = known.find(|known| {
-            let untried = known.effect.pairs == 0 && sets(known) == sets(&decision);
+            let untried =
+                known.effect.pairs == 0 && !known.failed && sets(known) == sets(&decision);
+            let takes_back = decision.failed && known.effect.was_measured();
             let is_same = known.code == decision.code
                 && known.layer == decision.layer
                 && (known.settings == decision.settings || untried);
-            is_same && known.standing().is_open()
+            is_same && known.standing().is_open() && !takes_back
         });
         match open {
             Some(open) => *open = decision,
@@ -118,9 +121,7 @@ mod tests {
                 pairs,
                 ..Effect::default()
             },
-            kept: false,
-            leave_one_out: None,
-            reason: String::new(),
+            ..Decision::default()
         };
         let mut run = Run::default();
         run.decide(decision(186, 0));
@@ -132,6 +133,31 @@ mod tests {
     }
 
     #[test]
+    fn a_value_that_the_stack_fails_with_stays_told_beside_others_and_beside_what_was_measured() {
+        let decision = |value: i64, pairs, failed| Decision {
+            code: "FPM-03".into(),
+            settings: vec![Setting::new(Layer::Php, "pm.max_children", value)],
+            effect: Effect {
+                pairs,
+                ..Effect::default()
+            },
+            failed,
+            ..Decision::default()
+        };
+        let (fails, measured) = (decision(900, 0, true), decision(36, 4, false));
+        let fails_later = decision(36, 0, true);
+        let mut run = Run::default();
+        for it in [&fails, &measured, &fails_later] {
+            run.decide(it.clone());
+        }
+        assert_eq!(run.decisions, [fails, measured, fails_later]);
+        // It starts after all.
+        run.decide(decision(900, 5, false));
+        assert_eq!(run.decisions[0], decision(900, 5, false));
+        assert_eq!(run.decisions.len(), 3);
+    }
+
+    #[test]
     fn a_decision_answers_the_finding_of_its_layer() {
         let decision = |layer, kept| Decision {
             code: "FPM-04".into(),
@@ -139,8 +165,7 @@ mod tests {
             settings: Vec::new(),
             effect: Effect::default(),
             kept,
-            leave_one_out: None,
-            reason: String::new(),
+            ..Decision::default()
         };
         let at = |layer| finding("base", layer, Confidence::Suspected);
         let database = decision(Some(Layer::Db), true);

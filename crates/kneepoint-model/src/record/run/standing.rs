@@ -12,7 +12,7 @@ pub enum Standing {
     Dropped,
     /// Its comparison showed neither.
     Undecided,
-    /// There was no time for a comparison.
+    /// There was no time for a comparison, or the stack failed with it ([`Decision::failed`]).
     NotTried,
 }
 
@@ -76,11 +76,11 @@ impl Decision {
 
 impl Run {
     /// Remedies of suspected findings that could not be judged, those without a comparison among them, in the order they
-    /// came up.
+    /// came up. One that the stack failed with is none: more time does not judge it.
     #[must_use]
     pub fn undecided(&self) -> Vec<(&Decision, &Finding)> {
         let undecided = self.decisions.iter();
-        let undecided = undecided.filter(|it| it.standing().is_open());
+        let undecided = undecided.filter(|it| it.standing().is_open() && !it.failed);
         undecided
             .filter_map(|decision| {
                 let mut findings = self.findings.iter();
@@ -162,8 +162,7 @@ mod tests {
                 ..Effect::default()
             },
             kept,
-            leave_one_out: None,
-            reason: String::new(),
+            ..Decision::default()
         }
     }
 
@@ -244,6 +243,10 @@ mod tests {
         };
         assert_eq!(run.undecided().len(), 1);
         assert_eq!(run.tried(&run.findings[0]), None);
+        // The stack failed with it: nothing is left to decide.
+        run.decisions[0].failed = true;
+        assert_eq!(run.decisions[0].standing(), Standing::NotTried);
+        assert!(run.undecided().is_empty());
         run.decisions = vec![decision("OPC-01", Verdict::Equivalent, false), untried];
         let tried = run.tried(&run.findings[0]).expect("it was tried");
         assert_eq!(tried.verdict, Verdict::Equivalent);

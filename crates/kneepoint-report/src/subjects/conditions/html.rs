@@ -4,6 +4,7 @@ use crate::html::Section;
 use crate::html::percent_encoded;
 use crate::subjects::conditions::steps;
 use crate::subjects::summary::{self, HealthRange};
+use crate::subjects::{arm_name, tuning_note};
 use crate::tables;
 use crate::words;
 use kneepoint_model::{Effect, Run, Trial, Validity};
@@ -79,10 +80,8 @@ fn generators(run: &Run) -> Markup {
 
 /// The range of what comparisons could have seen.
 fn noise(run: &Run) -> Option<String> {
-    let decided = run.decisions.iter().map(|decision| &decision.effect);
-    let visible: Vec<f64> = decided
-        .chain(&run.restarted)
-        .chain(&run.proof)
+    let comparisons = run.comparisons().into_iter();
+    let visible: Vec<f64> = comparisons
         .filter_map(Effect::visible)
         .filter(|share| *share > 0.0)
         .collect();
@@ -111,6 +110,7 @@ fn invalid(run: &Run) -> Markup {
         .iter()
         .filter_map(|trial| Some((trial, reasons(trial)?)))
         .collect();
+    let arms: Vec<&str> = invalid.iter().map(|(it, _)| it.arm.as_str()).collect();
     html! {
         h3 { "Invalid steps" }
         @if invalid.is_empty() {
@@ -123,9 +123,11 @@ fn invalid(run: &Run) -> Markup {
                 } @else {
                     "They were not used."
                 }
+                @if let Some(note) = tuning_note(run, &arms) { " " (note) }
             }
             ul { @for (trial, because) in &invalid {
-                li { "Step " (trial.id) ", " (trial.purpose) " of " (trial.arm) " at " (words::offered(&trial.load)) ": " (because) }
+                li { "Step " (trial.id) ", " (trial.purpose) " at " (words::offered(&trial.load)) ", "
+                    (arm_name(run, &trial.arm)) ": " (because) }
             } }
         }
     }
@@ -157,6 +159,34 @@ fn raw(run: &Run) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kneepoint_model::run::Decision;
+
+    #[test]
+    fn the_noise_is_told_of_all_comparisons_that_were_made() {
+        let effect = |smallest_visible: f64| Effect {
+            pairs: 6,
+            smallest_visible: Some(smallest_visible),
+            ..Effect::default()
+        };
+        let tried = |left_out: f64| Decision {
+            effect: effect(0.05),
+            leave_one_out: Some(effect(left_out)),
+            ..Decision::default()
+        };
+        let told = |decision: Decision| {
+            let run = Run {
+                decisions: vec![decision],
+                ..Run::default()
+            };
+            noise(&run).unwrap_or_default()
+        };
+        let all = told(tried(0.3));
+        let most = format!("{} in the noisiest", words::share(0.3));
+        assert!(all.contains(&most), "{all}");
+        // What was compared with everything else in place was left out by the same comparison.
+        let only = told(tried(0.05));
+        assert!(only.contains("the only comparison"), "{only}");
+    }
 
     #[test]
     fn a_long_send_lag_of_a_step_that_counts_is_explained() {

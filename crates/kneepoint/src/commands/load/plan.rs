@@ -45,7 +45,6 @@ pub(super) fn hops(args: &LoadArgs, learned: Option<&Learned>) -> Result<Vec<Hop
         Some(mode) => mode,
         None => mode(args)?,
     };
-    restraint::check(args, &mode)?;
     let slo = slo(args)?;
     let template = template(args)?;
     let (first, feeders) = (like::first(args), feeders(args)?);
@@ -65,6 +64,7 @@ pub(super) fn hops(args: &LoadArgs, learned: Option<&Learned>) -> Result<Vec<Hop
             plan.seed = args.seed;
             plan.first = first;
             plan.exact_starts = args.exact;
+            restraint::check(args, &plan)?;
             extras::apply(args, &mut plan)?;
             Ok(Hop {
                 name: place.name,

@@ -5,7 +5,7 @@ use super::target::Foreign;
 use crate::args::LoadArgs;
 use crate::rate::parse_rate;
 use anyhow::{Result, bail};
-use kneepoint_load::{ConsentWatch, LoadPlan, Mode, StopWhen, host_of};
+use kneepoint_load::{ConsentWatch, LoadPlan, StopWhen, host_of};
 use kneepoint_model::Second;
 use kneepoint_model::autostop::Observed;
 use kneepoint_model::units::format_rate;
@@ -14,6 +14,8 @@ use kneepoint_model::units::format_rate;
 const HOPELESS_S: u32 = 10;
 /// The highest rate at a host that is not this machine, where nobody allowed more.
 const FOREIGN_HZ: f64 = 1000.0;
+/// What `--max-rate` says where any rate is allowed.
+const ANY: &str = "none";
 
 /// Counts the seconds in a row in which every request failed.
 #[derive(Debug, Default)]
@@ -35,19 +37,30 @@ impl Hopeless {
     }
 }
 
-/// Whether a load may be sent at hosts that are not this machine.
+/// Whether a load is no faster than was allowed.
 ///
 /// # Errors
-/// It is faster than was allowed.
-pub(super) fn check(args: &LoadArgs, mode: &Mode) -> Result<()> {
+/// It is faster, or nobody can tell how fast it will be.
+pub(super) fn check(args: &LoadArgs, plan: &LoadPlan) -> Result<()> {
     let asked = args.max_rate.as_deref();
+    if asked == Some(ANY) {
+        return Ok(());
+    }
     let foreign = (!args.i_own.is_empty()).then_some(FOREIGN_HZ);
     let allowed = match asked {
         Some(text) => Some(parse_rate("--max-rate", text)?),
         None => foreign,
     };
-    let (Some(allowed), Some(highest)) = (allowed, mode.highest_hz()) else {
+    let Some(allowed) = allowed else {
         return Ok(());
+    };
+    let visits = plan.workload.sessions.is_some();
+    let Some(highest) = plan.mode.highest_hz().filter(|_| !visits) else {
+        bail!(
+            "the answers decide how many requests a second closed loops and visits make, and at most {} are allowed: write a \
+             rate, such as -q 100, or allow any: --max-rate {ANY}",
+            format_rate(allowed)
+        );
     };
     if highest <= allowed * (1.0 + 1e-9) {
         return Ok(());

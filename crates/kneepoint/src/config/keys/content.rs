@@ -8,6 +8,7 @@ const FEEDER: &[&str] = &["feeder"];
 const SESSION: &[&str] = &["session"];
 const THINK_TIME: &[&str] = &["think_time"];
 const PEER: &[&str] = &["peer"];
+const JOB: &[&str] = &["job"];
 
 /// In the order of the reference.
 pub(super) const KEYS: &[Key] = &[
@@ -283,5 +284,35 @@ pub(super) const KEYS: &[Key] = &[
         "text",
         "`{}`",
         "The body of its answers (http), as JSON where it begins like that.",
+    ),
+    key(
+        TOP,
+        "job",
+        "array of tables",
+        "none",
+        "What runs beside the requests, on the host of PHP: cron jobs, queue workers, a backup.",
+    ),
+    key(
+        JOB,
+        "name",
+        "`\"backup\"`",
+        "`job 1`",
+        "What it is called in messages.",
+    ),
+    key(
+        JOB,
+        "run",
+        "`\"php artisan schedule:run\"`",
+        "required",
+        "The command, for a shell, in the directory of the application's private copy and with the application's environment \
+         and user, so that DB_HOST and so on are there. It takes from the cores of PHP's host like any other process.",
+    ),
+    key(
+        JOB,
+        "every",
+        "`\"10s\"`",
+        "started again one second after it has ended, as a queue worker is",
+        "From one start to the next; one that takes longer is started again when it has ended. It is tried once before the \
+         load, and the run is refused where it fails. The first start in the load is so long after the rehearsal.",
     ),
 ];

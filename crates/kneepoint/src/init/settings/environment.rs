@@ -4,7 +4,11 @@ use super::database::{DbEngine, is_address};
 use super::hosts::own_host;
 use super::known::REFUSES;
 use super::reads::Reads;
-use super::roles::{Role, SECRET, of_database, of_redis, plain};
+use super::redis::{
+    PLAIN, is_of_several, is_redis, is_redis_scheme, is_redis_server, note_of_environment,
+    of_another_redis,
+};
+use super::roles::{Role, SECRET, of_database, of_redis};
 use kneepoint_model::AppKind;
 use kneepoint_stack::application::dotenv;
 use kneepoint_stack::application::symfony::{self, COMPILED};
@@ -71,6 +75,8 @@ pub(super) struct Environment {
     pub(super) told_in: Option<String>,
     /// Whether the application uses Redis.
     pub(super) redis: bool,
+    /// What of its Redis is left to do by hand, in a sentence.
+    pub(super) note: Option<String>,
     /// What has to be set.
     pub(super) values: Vec<EnvValue>,
     /// The hosts that it calls the site's own.
@@ -200,8 +206,10 @@ fn is_scheme(text: &str) -> bool {
 }
 
 fn of_values(values: &BTreeMap<String, String>, kind: AppKind, reads: &Reads) -> Environment {
+    let redis = uses_redis(values, kind);
     let mut found = Environment {
-        redis: uses_redis(values, kind),
+        redis,
+        note: note_of_environment(values).filter(|_| redis),
         ..Environment::default()
     };
     for (name, value) in values.iter().filter(|(_, value)| !value.is_empty()) {
@@ -244,6 +252,8 @@ fn for_name(name: &str, old: &str, kind: AppKind, engine: Option<DbEngine>) -> O
         return set(".*", REFUSES);
     }
     match of_redis(name) {
+        _ if is_of_several(name) => return None,
+        None if is_redis_scheme(name) && !["", "tcp"].contains(&old) => return set("tcp", PLAIN),
         None if is_redis(old) => return set(&of_another_redis(old), REDIS),
         None if is_redis_server(name, old) => return set("{REDIS_HOST}:{REDIS_PORT}", REDIS),
         Some(Role::Password) if !old.is_empty() && old != "null" => {
@@ -277,30 +287,6 @@ fn for_name(name: &str, old: &str, kind: AppKind, engine: Option<DbEngine>) -> O
 
 fn scheme(address: &str) -> &str {
     address.split(':').next().unwrap_or_default()
-}
-
-/// Whether a text is the address of a Redis.
-fn is_redis(text: &str) -> bool {
-    text.starts_with("redis://") || text.starts_with("rediss://")
-}
-
-/// Whether a value says where a Redis is with its port, its database and its password: `REDIS_SERVERS=cache:6379:0`.
-fn is_redis_server(name: &str, old: &str) -> bool {
-    const ENDS: [&str; 4] = ["server", "servers", "nodes", "endpoint"];
-    let plain = plain(name);
-    let first = old.split(',').next().unwrap_or_default();
-    let port = first.split(':').nth(1);
-    plain.contains("redis")
-        && ENDS.iter().any(|end| plain.ends_with(end))
-        && port.is_some_and(|port| port.parse::<u16>().is_ok())
-}
-
-/// The lab's Redis in the form of another address, with its path and without its secrets.
-fn of_another_redis(old: &str) -> String {
-    let path = old.split(['?', '#']).next().unwrap_or_default();
-    let path = path.splitn(4, '/').nth(3).unwrap_or_default();
-    let slash = if path.is_empty() { "" } else { "/" };
-    format!("redis://{{REDIS_HOST}}:{{REDIS_PORT}}{slash}{path}")
 }
 
 /// The lab's address in the form of another, with its options and without its secrets.
@@ -374,11 +360,12 @@ mod tests {
         check(
             AppKind::Laravel,
             "DB_CONNECTION=mysql\nDB_HOST=127.0.0.1\nDB_DATABASE=shop\nDB_PASSWORD=secret\nREDIS_HOST=r\n\
-             REDIS_PASSWORD=secret\nSESSION_DRIVER=redis\n",
+             REDIS_PASSWORD=secret\nREDIS_SCHEME=tls\nSESSION_DRIVER=redis\n",
             &["DB_URL", "DB_FOREIGN_KEYS", "REDIS_URL"],
             &expect![[r#"
                 Some(Mariadb) redis: true
                 REDIS_PASSWORD = null
+                REDIS_SCHEME = tcp
             "#]],
         );
         check(
@@ -405,7 +392,7 @@ mod tests {
         );
         check(
             AppKind::Plain,
-            "REDIS_HOSTNAME=10.0.0.9\n",
+            "REDIS_HOSTNAME=10.0.0.9\nREDIS_SENTINEL_HOST=10.0.0.9\nREDIS_SENTINEL_PASSWORD=secret\n",
             &[],
             &expect![[r#"
                 None redis: true
@@ -432,12 +419,14 @@ mod tests {
     fn an_address_keeps_its_form() {
         check(
             AppKind::Symfony,
-            "DB_DSN=\"mysql:host=h;dbname=n\"\nLOCK_DSN=rediss://:secret@r:6380/2?auth=secret\nTRUSTED_HOSTS='^shop'\n",
+            "DB_DSN=\"mysql:host=h;dbname=n\"\nLOCK_DSN=rediss://:secret@r:6380/2?auth=secret\nTRUSTED_HOSTS='^shop'\n\
+             MAIN_DSN=redis://secret@/run/redis.sock\n",
             &[],
             &expect![[r#"
                 Some(Mariadb) redis: true
                 DB_DSN = mysql:host={DB_HOST};port={DB_PORT};dbname={DB_DATABASE}
                 LOCK_DSN = redis://{REDIS_HOST}:{REDIS_PORT}/2
+                MAIN_DSN = redis://{REDIS_HOST}:{REDIS_PORT}
                 TRUSTED_HOSTS = .*
             "#]],
         );

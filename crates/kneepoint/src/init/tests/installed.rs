@@ -179,6 +179,51 @@ fn shopware_looks_as_if_it_were_asked_over_tls_where_its_address_says_so() {
 }
 
 #[test]
+fn wordpress_gets_a_redis_only_where_its_object_cache_asks_one() {
+    let named = "define('WP_REDIS_HOST', 'cache');\n$table_prefix";
+    let config = WP_CONFIG.replace("$table_prefix", named);
+    let mut files = vec![
+        ("index.php", ""),
+        ("wp-load.php", ""),
+        ("wp-content/index.php", ""),
+        ("wp-config.php", config.as_str()),
+    ];
+    let (facts, text) = check(&files, AppKind::Wordpress, "index.php");
+    assert!(!facts.redis && text.contains("\n# cache = "), "{text}");
+    assert!(!text.contains("getenv('REDIS_HOST')"), "{text}");
+    files.push(("wp-content/object-cache.php", ""));
+    let (facts, text) = check(&files, AppKind::Wordpress, "index.php");
+    assert!(facts.redis && text.contains("\ncache = "), "{text}");
+    let host = "define('WP_REDIS_HOST', getenv('REDIS_HOST'));";
+    assert!(text.contains(host), "{text}");
+}
+
+#[test]
+fn several_servers_of_redis_are_told_and_left_as_they_are() {
+    let named = "define('WP_REDIS_CLUSTER', ['tcp://10.0.0.9:7000']);\n$table_prefix";
+    let config = WP_CONFIG.replace("$table_prefix", named);
+    let files = [
+        ("index.php", ""),
+        ("wp-load.php", ""),
+        ("wp-config.php", config.as_str()),
+    ];
+    let (facts, text) = check(&files, AppKind::Wordpress, "index.php");
+    assert!(facts.redis && !text.contains("WP_REDIS_CLUSTER'"), "{text}");
+    let told = "wp-config.php gives Redis as a list of servers, as sentinels or as a socket (WP_REDIS_CLUSTER), ";
+    assert!(facts.notes[0].starts_with(told), "{:?}", facts.notes);
+    let environment = "CACHE_DRIVER=redis\nREDIS_SENTINEL_HOST=10.0.0.9\n";
+    let files = [
+        ("artisan", ""),
+        ("public/index.php", ""),
+        (".env", environment),
+    ];
+    let (facts, _) = check(&files, AppKind::Laravel, "public/index.php");
+    let told = "its environment gives Redis as a list of servers, as sentinels or as a socket (REDIS_SENTINEL_HOST), ";
+    assert!(facts.notes[0].starts_with(told), "{:?}", facts.notes);
+    assert!(env(&facts).is_empty(), "{:?}", facts.env);
+}
+
+#[test]
 fn nextcloud_gets_its_dump_the_labs_redis_and_data_of_its_own() {
     let settings = "<?php\n$CONFIG = array (\n  'passwordsalt' => 'secret',\n  'trusted_domains' => \n  array (\n    \
                     0 => 'cloud.test',\n  ),\n  'datadirectory' => '/mnt/data',\n  'dbtype' => 'mysql',\n  \

@@ -1,0 +1,193 @@
+//! What runs beside the requests, on the host of PHP: cron jobs, queue workers, a backup.
+
+use super::{host_name, must_succeed};
+use crate::error::ExperimentError;
+use crate::testbed::{Testbed, app};
+use kneepoint_linux::Tree;
+use kneepoint_linux::process::{name_of, number_inside};
+use kneepoint_model::units::format_span;
+use kneepoint_model::{CommandSpec, JobSpec, Layer, ProcessSpec, Ready, Scenario, Signal};
+use kneepoint_stack::{PHP_USER, TierContext};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A shell that runs a command from time to time: so many seconds from one start to the next, or at once where it took longer.
+const EVERY: &str =
+    r#"sleep "$1"; while :; do sleep "$1" & pause=$!; sh -c "$2"; wait "$pause"; done"#;
+/// A shell that runs a command again and again, with a pause in between.
+const AGAIN: &str = r#"while :; do sh -c "$2"; sleep "$1"; done"#;
+/// That pause in seconds: a command that fails at once is not to take a core.
+const PAUSE_S: f64 = 1.0;
+
+/// A job of an arm.
+pub(super) struct Job {
+    spec: JobSpec,
+    /// One run of it.
+    command: CommandSpec,
+    /// Where its words go.
+    dir: PathBuf,
+}
+
+/// The jobs that run beside a PHP.
+pub(super) fn of(scenario: &Scenario, php: &TierContext) -> Vec<Job> {
+    let user = php.as_root.then_some(PHP_USER);
+    let job = |spec: &JobSpec| Job {
+        spec: spec.clone(),
+        command: app::command(&spec.run, php, user),
+        dir: php.dir.clone(),
+    };
+    scenario.jobs.iter().map(job).collect()
+}
+
+impl Job {
+    /// What runs it all the time.
+    fn process(&self, nth: usize) -> ProcessSpec {
+        let (script, pause_s) = match self.spec.every {
+            Some(every) => (EVERY, every.as_secs_f64()),
+            None => (AGAIN, PAUSE_S),
+        };
+        let command = &self.command;
+        let args = ["-c", script, "job", &pause_s.to_string(), &self.spec.run];
+        ProcessSpec {
+            name: format!("job {}", self.spec.name),
+            program: command.program.clone(),
+            args: args.map(str::to_owned).to_vec(),
+            env: command.env.clone(),
+            dir: command.dir.clone().unwrap_or_else(|| "/".into()),
+            user: command.user.clone(),
+            output: self.dir.join(format!("job-{nth}.log")),
+            ready: Ready::Immediately,
+            ready_timeout: Duration::from_secs(1),
+            reload: None,
+            stop: Signal::Term,
+            stop_timeout: Duration::from_secs(1),
+        }
+    }
+
+    /// What people are told of it.
+    fn describe(&self) -> String {
+        let JobSpec { name, run, every } = &self.spec;
+        let when = match every {
+            Some(every) => format!("every {}", format_span(*every)),
+            None => "again and again".to_owned(),
+        };
+        format!("beside the requests runs {name}, {when}: {run}")
+    }
+}
+
+impl Testbed {
+    /// Starts the jobs of an arm. One that comes from time to time is tried before, once in a run: one that fails would do
+    /// nothing beside the requests, and nobody would know.
+    ///
+    /// # Errors
+    /// A job fails, or the lab does not start it.
+    pub(in crate::testbed) fn start_jobs(&mut self, name: &str) -> Result<(), ExperimentError> {
+        let host = host_name(name, Layer::Php);
+        let Some(arm) = self.arms.get_mut(name) else {
+            return Ok(());
+        };
+        for job in &arm.jobs {
+            if job.spec.every.is_none() || self.tried_jobs.contains(&job.spec) {
+                continue;
+            }
+            must_succeed(&self.lab, &host, &job.command).map_err(|error| {
+                let JobSpec { name, run, .. } = &job.spec;
+                ExperimentError::Unfit(format!("[[job]] {name}, `{run}`: {error}"))
+            })?;
+            self.tried_jobs.push(job.spec.clone());
+            // What it wrote is not what the load begins with.
+            arm.reset(&self.lab)?;
+        }
+        for (nth, job) in arm.jobs.iter().enumerate() {
+            let process = self.lab.spawn(&host, &job.process(nth))?;
+            let mut tiers = arm.running.iter_mut();
+            if let Some(php) = tiers.find(|tier| tier.layer == Layer::Php) {
+                php.jobs.push((job.spec.name.clone(), process.pid));
+            }
+            arm.processes.push(process);
+            arm.told.results.push(job.describe());
+        }
+        Ok(())
+    }
+
+    /// Does something while no job of an arm does anything: what a job has begun is ended, and nothing is begun. A dump of the
+    /// database would keep it from being put back, for as long as it takes.
+    ///
+    /// # Errors
+    /// There is no such arm, the lab is gone, or what is done fails.
+    pub(in crate::testbed) fn while_jobs_rest<T>(
+        &self,
+        name: &str,
+        what: impl FnOnce() -> Result<T, ExperimentError>,
+    ) -> Result<T, ExperimentError> {
+        let jobs = self.arm(name)?.running.iter().flat_map(|tier| &tier.jobs);
+        let shells: Vec<u32> = jobs.map(|(_, pid)| *pid).collect();
+        self.signal(name, "-STOP", &shells)?;
+        let at_work: Vec<u32> = shells.iter().copied().flat_map(at_work).collect();
+        self.signal(name, "-KILL", &at_work)?;
+        let done = what();
+        self.signal(name, "-CONT", &shells)?;
+        done
+    }
+
+    /// Sends a signal to processes on the host of PHP of an arm.
+    fn signal(&self, name: &str, signal: &str, pids: &[u32]) -> Result<(), ExperimentError> {
+        // The command runs on their host, which has numbers of its own.
+        let ids = pids.iter().copied().filter_map(number_inside);
+        let ids: Vec<String> = ids.map(|id| id.to_string()).collect();
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let args = std::iter::once(signal.to_owned()).chain(ids);
+        let kill = CommandSpec::new("/bin/kill").args(args);
+        // One that ended meanwhile makes the command fail, which is no matter.
+        self.lab.exec(&host_name(name, Layer::Php), &kill)?;
+        Ok(())
+    }
+}
+
+/// What a job's shell has begun, but for the pause until the next start.
+fn at_work(shell: u32) -> Vec<u32> {
+    let pids = Tree::new(shell).refresh().unwrap_or_default();
+    let is_work = |pid: &u32| *pid != shell && name_of(*pid).as_deref() != Some("sleep");
+    pids.into_iter().filter(is_work).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(every: Option<Duration>, told: &str, shell: &str) {
+        let job = Job {
+            spec: JobSpec {
+                name: "backup".into(),
+                run: "./backup \"$DB_HOST\"".into(),
+                every,
+            },
+            command: CommandSpec::new("/bin/sh"),
+            dir: "/lab/php".into(),
+        };
+        assert_eq!(job.describe(), told);
+        let process = job.process(0);
+        let [_, script, name, pause_s, run] = process.args.as_slice() else {
+            panic!("{:?}", process.args);
+        };
+        assert_eq!((name.as_str(), run), ("job", &job.spec.run));
+        assert!(script.starts_with(shell), "{script}");
+        assert_eq!(pause_s, if every.is_some() { "20" } else { "1" });
+    }
+
+    #[test]
+    fn a_job_comes_from_time_to_time_or_again_and_again() {
+        check(
+            Some(Duration::from_secs(20)),
+            "beside the requests runs backup, every 20s: ./backup \"$DB_HOST\"",
+            "sleep",
+        );
+        check(
+            None,
+            "beside the requests runs backup, again and again: ./backup \"$DB_HOST\"",
+            "while",
+        );
+    }
+}
