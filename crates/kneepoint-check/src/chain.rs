@@ -200,7 +200,7 @@ pub(crate) fn retain(snapshot: &mut Snapshot, keep: &[bool]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::snapshot::{FpmPool, Listener};
+    use crate::snapshot::{Container, FpmPool, Listener, Runtime};
 
     fn seen(kind: ServiceKind, net: u64, listens: &[&str], asks: &[&str]) -> Seen {
         let mut service = Service::new(kind, 1);
@@ -256,6 +256,32 @@ mod tests {
         assert_eq!(shown(&all), ["0>2 /c:1", "1>3 /c:1, by its port"]);
         all.push(seen(ServiceKind::Fpm, 4, &["*:9001"], &[]));
         assert_eq!(shown(&all), ["0>2 /c:1"]);
+    }
+
+    #[test]
+    fn a_name_of_a_domain_is_no_container_here() {
+        let asking = |host: &str| {
+            [
+                seen(ServiceKind::Fpm, 1, &[], &[&format!("{host}:6379")]),
+                seen(ServiceKind::Redis, 2, &["*:6379"], &[]),
+            ]
+        };
+        let by_port = ["0>1 /c:1, by its port"];
+        assert_eq!(shown(&asking("redis")), by_port);
+        assert!(shown(&asking("x.cache.amazonaws.com")).is_empty());
+        // A pod asks a service of its cluster so; a host does not.
+        for name in ["redis.shop.svc", "redis.shop.svc.cluster.local"] {
+            let mut all = asking(name);
+            assert!(shown(&all).is_empty(), "{name}");
+            all[0].service.place.container = Some(Container {
+                id: "a".into(),
+                runtime: Runtime::Containerd,
+                name: None,
+                compose_service: None,
+                in_pod: true,
+            });
+            assert_eq!(shown(&all), by_port, "{name}");
+        }
     }
 
     #[test]

@@ -215,6 +215,29 @@ impl<'a> Reader<'a> {
             .collect()
     }
 
+    /// A file that must be there, or, where it is a directory, the files in it with an ending, sorted: there may be none.
+    pub(crate) fn file_or_dir(&mut self, path: &str, ending: &str) -> Vec<(String, String)> {
+        let why = match self.text(path) {
+            Ok(text) => return Vec::from_iter(text.map(|text| (path.to_owned(), text))),
+            Err(why) => why,
+        };
+        let names = match self.files.names(path) {
+            Ok(names) if why != Unread::Missing || !names.is_empty() => names.into_iter(),
+            Err(Unread::Denied) => {
+                drop(self.refused(path, &Unread::Denied));
+                return Vec::new();
+            }
+            _ => {
+                drop(self.refused(path, &why));
+                return Vec::new();
+            }
+        };
+        let fitting = names.filter(|name| !name.is_dir && name.name.ends_with(ending));
+        let paths = fitting.map(|name| files::absolute(path, &name.name));
+        let texts = paths.filter_map(|path| self.must(&path).map(|text| (path, text)));
+        texts.collect()
+    }
+
     /// Whether a file can be read at all; nothing is noted.
     pub(crate) fn is_there(&self, path: &str) -> bool {
         self.files.identity(path).is_some()

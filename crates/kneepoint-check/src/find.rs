@@ -274,6 +274,9 @@ fn assemble(
     chain::keep_time_wait(&mut all);
     let mut services: Vec<Service> = all.into_iter().map(|seen| seen.service).collect();
     requests::lay_over(&mut services, &links);
+    for service in &mut services {
+        service.limits.bind(&machine);
+    }
     Snapshot {
         machine,
         services,
@@ -404,6 +407,22 @@ mod tests {
         );
         assert_eq!(shown(&[30]), ["php-fpm 30 1"]);
         assert_eq!(kind_named("pgbouncer"), Some(ServiceKind::Pgbouncer));
+    }
+
+    #[test]
+    fn a_limit_that_the_machine_does_not_have_is_left_out() {
+        let mut service = Service::new(ServiceKind::Redis, 1);
+        service.limits.memory = Some(crate::snapshot::ResourceLimit {
+            value: 8e9,
+            source: crate::snapshot::SettingSource::Default,
+        });
+        let machine = MachineState {
+            memory_bytes: 2e9,
+            ..MachineState::default()
+        };
+        let time = Time::from_now(Duration::from_secs(5));
+        let snapshot = assemble(machine, vec![Seen::new(service)], Vec::new(), time);
+        assert_eq!(snapshot.services[0].limits.memory, None);
     }
 
     #[test]

@@ -1,12 +1,53 @@
 //! What the machine is.
 
 use crate::file;
-use procfs::{CpuInfo, Current, Meminfo};
+use procfs::{CpuInfo, Current, Meminfo, MemoryPressure};
 
 /// Memory of the machine in bytes; `None` where it cannot be read.
 #[must_use]
 pub fn memory_bytes() -> Option<u64> {
     Some(Meminfo::current().ok()?.mem_total)
+}
+
+/// Share of its memory that a machine must have left \[ours\].
+const LEFT_LEAST: f64 = 0.02;
+/// Share of the last ten seconds in which all programs waited for memory, from which on it suffers \[ours\].
+const STALLED: f64 = 0.3;
+
+/// How much memory the machine has left.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct MemoryLeft {
+    /// What could be given out now, as a share of all.
+    pub available: f64,
+    /// Share of the last ten seconds in which all programs waited for memory; 0 where the kernel does not say.
+    pub stalled: f64,
+}
+
+impl MemoryLeft {
+    /// What is left now; `None` where it cannot be read.
+    #[must_use]
+    pub fn now() -> Option<Self> {
+        let memory = Meminfo::current().ok()?;
+        let pressure = MemoryPressure::current().ok();
+        Some(Self {
+            available: memory.mem_available? as f64 / memory.mem_total.max(1) as f64,
+            stalled: pressure.map_or(0.0, |it| f64::from(it.full.avg10) / 100.0),
+        })
+    }
+
+    /// That the machine runs out of memory, in words: its kernel ends programs next, and not only those that took it.
+    #[must_use]
+    pub fn shortage(&self) -> Option<String> {
+        let percent = |share: f64| format!("{:.1} %", 100.0 * share);
+        if self.available < LEFT_LEAST {
+            let left = percent(self.available);
+            return Some(format!("this machine has {left} of its memory left"));
+        }
+        (self.stalled >= STALLED).then(|| {
+            let stalled = percent(self.stalled);
+            format!("all programs of this machine waited for memory in {stalled} of the last ten seconds")
+        })
+    }
 }
 
 /// What the first CPU calls itself; `None` where it does not, as on ARM.
@@ -37,6 +78,17 @@ pub fn setting(path: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_machine_without_memory_says_so() {
+        let says = |available, stalled| MemoryLeft { available, stalled }.shortage();
+        assert_eq!(says(0.2, 0.1), None);
+        let left = says(0.011, 0.0).expect("a shortage");
+        assert_eq!(left, "this machine has 1.1 % of its memory left");
+        assert!(says(0.2, 0.4).is_some_and(|it| it.contains("40.0 %")));
+        let now = MemoryLeft::now().expect("/proc/meminfo");
+        assert!((0.0..=1.0).contains(&now.available) && (0.0..=1.0).contains(&now.stalled));
+    }
 
     #[test]
     fn this_machine_is_known() {

@@ -2,7 +2,7 @@
 
 use crate::record::gate::Doubt;
 use crate::record::run::{Machine, Run};
-use crate::redact::{Redact as _, Secrets};
+use crate::redact::{Redact as _, Secrets, redact_job};
 use crate::{JobSpec, Request, Scenario, Workload};
 use serde_json::Value;
 
@@ -47,18 +47,16 @@ pub fn not_comparable(before: &Scenario, now: &Scenario) -> Vec<String> {
         reasons
             .push("the tiers' hosts had other limits of cores, memory, disk or network".to_owned());
     }
-    if jobs(before, now) != jobs(now, now) {
+    if jobs(before) != jobs(now) {
         reasons.push("other jobs ran beside the requests".to_owned());
     }
     reasons
 }
 
-/// What runs beside the requests of a scenario, as a run file keeps it by the secrets of another.
-fn jobs(scenario: &Scenario, knows: &Scenario) -> Vec<JobSpec> {
-    let mut secrets = Secrets::default();
-    secrets.know(knows);
+/// What runs beside the requests of a scenario, as a run file keeps it.
+fn jobs(scenario: &Scenario) -> Vec<JobSpec> {
     let mut jobs = scenario.jobs.clone();
-    jobs.iter_mut().for_each(|job| secrets.prose(&mut job.run));
+    jobs.iter_mut().for_each(redact_job);
     jobs
 }
 

@@ -12,6 +12,7 @@ mod walk;
 
 pub use names::{is_harmless_variable, is_secret_name, is_secret_parameter};
 pub use walk::Redact;
+pub(crate) use walk::job as redact_job;
 
 use crate::{LoadPoint, Run, Scenario};
 use scan::Grammar;

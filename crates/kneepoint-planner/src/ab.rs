@@ -337,14 +337,16 @@ impl AbTest {
     }
 
     fn is_over(&self) -> bool {
-        let pairs = self.pairs();
-        if pairs >= self.options.max_pairs || self.pairs.void() > self.options.max_pairs {
+        let (pairs, most) = (self.pairs(), self.options.max_pairs);
+        let known = self.pairs.effect();
+        // Of few pairs, one kind may still be one short of a verdict.
+        let tells = known.confidence_sequence().is_some() || pairs > most;
+        if (pairs >= most && tells) || self.pairs.void() > most {
             return true;
         }
         if pairs < self.options.min_pairs.max(MIN_PAIRS) {
             return false;
         }
-        let known = self.pairs.effect();
         let surely = || {
             let spent = self.decided.is_some_and(|at| pairs >= at + MORE_PAIRS);
             spent || is_large(&known) || known.e_value() >= self.options.enough
@@ -362,6 +364,9 @@ impl AbTest {
         let Some(share) = self.options.not_worse.filter(|_| self.tells) else {
             return false;
         };
+        if self.fails_more(Side::B) {
+            return false;
+        }
         let ln = known.confidence_sequence();
         ln.is_some_and(|ln| ln.low > (1.0 - share).ln())
     }
@@ -374,6 +379,11 @@ impl AbTest {
             return Verdict::Inconclusive;
         };
         let rope = self.options.rope;
+        // What an arm serves does not speak for it where it refuses more.
+        let winner = if known.mean() > 0.0 { Side::B } else { Side::A };
+        if self.fails_more(winner) {
+            return Verdict::Inconclusive;
+        }
         if self.tells && ln.low > (1.0 - rope).ln() && ln.high < (1.0 + rope).ln() {
             Verdict::Equivalent
         } else if known.e_value() >= ENOUGH {
@@ -387,6 +397,11 @@ impl AbTest {
         } else {
             Verdict::Inconclusive
         }
+    }
+
+    /// Whether more requests fail on this side, where arms are compared by what they serve.
+    fn fails_more(&self, side: Side) -> bool {
+        matches!(self.options.measure, AbMeasure::Saturation { .. }) && self.pairs.fails_more(side)
     }
 
     /// The effect of the change, once [`AbMove::Done`]; before that, what is known so far. Without pairs enough to tell it
@@ -438,9 +453,20 @@ impl AbTest {
             1 => ", 1 pair thrown away".to_owned(),
             void => format!(", {void} pairs thrown away"),
         };
-        let least = match self.verdict() {
-            Verdict::Better | Verdict::Worse if self.pairs.tell_the_least() => {
+        let decided = matches!(self.verdict(), Verdict::Better | Verdict::Worse);
+        let at_rate = matches!(self.options.measure, AbMeasure::AtRate { .. });
+        let least = match (decided && self.pairs.tell_the_least(), at_rate) {
+            (true, true) => {
                 ", at which one of the two met the SLO nearly always or nearly never: the true factor is farther from 1"
+            }
+            (true, false) => {
+                ", under which one of the two served next to nothing: the factor says little"
+            }
+            _ if self.fails_more(Side::B) => {
+                ", and more requests failed with the change than without it"
+            }
+            _ if self.fails_more(Side::A) => {
+                ", and more requests failed without the change than with it"
             }
             _ => "",
         };

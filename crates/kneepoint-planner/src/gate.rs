@@ -139,7 +139,11 @@ impl GatePairs {
         if self.pairs.effect().confidence_sequence().is_none() {
             GateVerdict::Inconclusive
         } else {
-            judge(&self.loss(), self.options.max_loss)
+            match judge(&self.loss(), self.options.max_loss) {
+                // What it serves does not speak for an application that refuses more than before.
+                GateVerdict::Pass if self.pairs.fails_more(Side::B) => GateVerdict::Inconclusive,
+                verdict => verdict,
+            }
         }
     }
 

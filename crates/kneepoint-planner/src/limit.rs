@@ -7,6 +7,7 @@
 //! other work, moves the rates and not the result at reference speed. No step is left out for what others did.
 
 mod clock;
+mod errors;
 mod options;
 mod soak;
 mod speed;
@@ -17,7 +18,7 @@ mod width;
 
 use crate::bench::{Bench, Canary, Step};
 use clock::Clock;
-use kneepoint_model::run::{Bound, LimitNoise, LimitResult, TrialId};
+use kneepoint_model::run::{LimitNoise, LimitResult, TrialId};
 use kneepoint_model::statistics::limit_fit::{Fit, FitStep, Prior, fit};
 use kneepoint_model::units::RateUnit;
 use kneepoint_model::{Interval, LoadPoint, Outcome, Slo};
@@ -102,8 +103,6 @@ const RAISE: f64 = 1.15;
 /// The same where the closed loop says little, since much of it failed or the generator was not sound: doubling
 /// brackets a limit anywhere above in a few steps.
 const BRACKET: f64 = 2.0;
-/// Refused requests of a step that are no chance, where they are more than the goal of time bears \[ours\].
-const MANY_REFUSED: u64 = 5;
 /// Failed share from which on a closed loop says little: failures end early, and their workers crowd out the rest.
 const MUCH_FAILED: f64 = 0.1;
 /// Visits of each worker of a closed loop from which on they say how many requests one has.
@@ -247,10 +246,11 @@ impl LimitSearch {
         self.bound_by_errors().unwrap_or(self.on_time)
     }
 
-    /// The fit of the failed share, where that is the goal that binds.
-    fn bound_by_errors(&self) -> Option<Fit> {
-        self.errors
-            .filter(|errors| errors.reference_hz.estimate < self.on_time.reference_hz.estimate)
+    /// The slope of the share of requests that violate the SLO, in logits for each unit of ln rate: what comparisons at one rate
+    /// count by, also where errors bind.
+    #[must_use]
+    pub fn slope(&self) -> f64 {
+        self.on_time.slope
     }
 
     fn refit(&mut self) {
@@ -446,21 +446,6 @@ impl LimitSearch {
         speeds.widen(fit(&steps, prior(self.prior_hz, share)))
     }
 
-    /// The limit by errors, where the goal of errors is missed and that of time is kept: where few requests violate it, or
-    /// where those that do were refused and not late.
-    fn error_fit(&self) -> Option<Fit> {
-        let goal = self.slo.errors.max(1e-4);
-        let binding = self.steps.iter().any(|step| {
-            let expected = step.arrivals as f64 * goal;
-            let is_missed = step.failed as f64 > expected + 2.0 * expected.sqrt() + 1.0;
-            let bears = step.arrivals as f64 * self.slo.violating_share();
-            let late = step.violations.saturating_sub(step.refused);
-            let few = (step.violations as f64) < bears;
-            is_missed && (few || (step.refused >= MANY_REFUSED && (late as f64) < bears))
-        });
-        binding.then(|| self.fit_of(|step| step.failed, goal))
-    }
-
     /// Straddles the estimate: alternately above and below by its own uncertainty.
     fn next_rate(&self) -> f64 {
         let so_far = self.estimate();
@@ -551,24 +536,6 @@ impl LimitSearch {
             // For whoever owns the canary to say.
             reference_ms: None,
             cpu_ms: self.speeds().cost_ms(),
-        }
-    }
-
-    /// The goal that binds: the response time, or errors, and of these the timeouts where they are most of them.
-    fn bound_by(&self) -> Bound {
-        if self.bound_by_errors().is_none() {
-            return Bound::ResponseTime((self.slo.quantile * 1000.0).round() / 10.0);
-        }
-        // Where it begins: far above the limit, other goals break than those that bind.
-        let failing = self.steps.iter().filter(|step| step.failed > 0);
-        let lowest_hz = failing.map(|step| step.rate_hz).min_by(f64::total_cmp);
-        let near_hz = RAISE * lowest_hz.unwrap_or(f64::INFINITY);
-        let near = || self.steps.iter().filter(|step| step.rate_hz <= near_hz);
-        let sum = |of: fn(&StepRecord) -> u64| near().map(of).sum::<u64>();
-        if 2 * sum(|step| step.timeouts) > sum(|step| step.failed) {
-            Bound::Timeout
-        } else {
-            Bound::Errors
         }
     }
 }

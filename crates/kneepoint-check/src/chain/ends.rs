@@ -84,12 +84,14 @@ impl<'a> Ends<'a> {
         takes.map(|(to, _)| *to).collect()
     }
 
-    /// The only service of another network namespace that listens on a port, for a name that nobody here can resolve.
+    /// The only service of another network namespace that listens on a port, for a name that nobody here can resolve and
+    /// that may be one of a container.
     pub(super) fn by_port(&self, from: usize, endpoint: &ListenEndpoint) -> Option<usize> {
         let ListenEndpoint::Tcp(host, port) = endpoint else {
             return None;
         };
-        if !resolve(&self.all[from], host).is_empty() {
+        let asker = &self.all[from];
+        if !resolve(asker, host).is_empty() || !may_be_of_container(asker, host) {
             return None;
         }
         let net = |at: usize| self.all[at].service.place.net;
@@ -97,6 +99,16 @@ impl<'a> Ends<'a> {
         let others = listens.filter(|(to, _)| net(*to) != net(from));
         let others: BTreeSet<usize> = others.map(|(to, _)| *to).collect();
         others.first().copied().filter(|_| others.len() == 1)
+    }
+}
+
+/// Whether a name may be one that those who keep containers give. One of a domain is that of another host, but for the
+/// services of Kubernetes, which pods ask by long names too (`redis.shop.svc.cluster.local`).
+fn may_be_of_container(asker: &Seen, host: &str) -> bool {
+    match host.rsplit_once('.') {
+        None => true,
+        Some((_, "svc" | "local")) => asker.service.place.container.is_some(),
+        Some(_) => false,
     }
 }
 

@@ -18,10 +18,12 @@ pub(crate) fn read(
     }
     let mut settings = Settings::default();
     let mut asks = Vec::new();
-    for path in paths {
-        let Some(text) = reader.must(&path) else {
-            continue;
-        };
+    // Of a directory HAProxy reads the files that end so, by their names.
+    let texts: Vec<(String, String)> = paths
+        .iter()
+        .flat_map(|path| reader.file_or_dir(path, ".cfg"))
+        .collect();
+    for (path, text) in texts {
         let mut section = "";
         for (line, name, rest) in lines::words(&text) {
             match name {
@@ -49,7 +51,7 @@ pub(crate) fn read(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::files::Memory;
+    use crate::files::{Memory, Root};
 
     #[test]
     fn servers_are_whom_it_asks() {
@@ -61,5 +63,42 @@ mod tests {
         assert_eq!(settings.text("global maxconn"), Some("2000"));
         assert_eq!(asks[0].0.to_string(), "10.0.0.2:80");
         assert_eq!(asks[0].1, "/h.cfg:4");
+    }
+
+    #[test]
+    fn a_directory_is_read_file_by_file_and_may_be_empty() {
+        let args: Vec<String> = ["haproxy", "-f", "/h.cfg", "-f", "/conf.d"]
+            .map(str::to_owned)
+            .into();
+        let files = Memory::of(&[
+            ("/h.cfg", "global\n maxconn 2000\n"),
+            ("/conf.d/b.cfg", "backend b\n server two 10.0.0.3:80\n"),
+            ("/conf.d/a.cfg", "backend a\n server one 10.0.0.2:80\n"),
+            ("/conf.d/old.txt", "backend c\n server not 10.0.0.4:80\n"),
+        ]);
+        let subject = Subject::with(&files, &args);
+        let mut reader = Reader::new(&subject);
+        let (settings, asks) = read(&subject, &mut reader);
+        assert_eq!(settings.text("global maxconn"), Some("2000"));
+        let lines: Vec<&str> = asks.iter().map(|(_, line)| line.as_str()).collect();
+        assert_eq!(lines, ["/conf.d/a.cfg:2", "/conf.d/b.cfg:2"]);
+        assert!(reader.done().1.is_empty());
+
+        let dir = tempfile::tempdir().expect("directory");
+        std::fs::write(dir.path().join("h.cfg"), "global\n maxconn 2000\n").expect("written");
+        std::fs::create_dir(dir.path().join("conf.d")).expect("made");
+        let unseen = |args: &[String]| {
+            let root = Root::at(dir.path().to_str().expect("a path")).expect("a root");
+            let subject = Subject::with(&root, args);
+            let mut reader = Reader::new(&subject);
+            let (settings, _) = read(&subject, &mut reader);
+            assert_eq!(settings.text("global maxconn"), Some("2000"));
+            reader.done().1.len()
+        };
+        assert_eq!(unseen(&args), 0);
+        let missing: Vec<String> = ["haproxy", "-f", "/h.cfg", "-f", "/none"]
+            .map(str::to_owned)
+            .into();
+        assert_eq!(unseen(&missing), 1);
     }
 }

@@ -128,10 +128,8 @@ impl<'a> Gather<'a> {
         service.version = program.word(0).unwrap_or_default().to_owned();
         service.age_s = now_s - master.process.started_s;
         let workers = master.workers.iter();
-        service.cpu_s = master.process.cpu_s + workers.clone().map(|one| one.cpu_s).sum::<f64>();
-        // A reload starts all workers anew: what runs was read no later than the oldest of them began.
-        let oldest = workers.map(|one| one.started_s).reduce(f64::min);
-        service.loaded_s = oldest.unwrap_or(0.0).max(master.process.started_s);
+        service.cpu_s = master.process.cpu_s + workers.map(|one| one.cpu_s).sum::<f64>();
+        service.loaded_s = begun_s(master).max(master.process.started_s);
         let root = match Root::of(pid) {
             Ok(root) => Some(root),
             Err(why) => {
@@ -486,6 +484,21 @@ impl<'a> Gather<'a> {
     }
 }
 
+/// When the workers that take requests began, in seconds since 1970: 0 where there are none. A reload starts them anew, so
+/// what runs was read no later than the oldest of them began; those of before only finish what they have.
+fn begun_s(master: &Master) -> f64 {
+    let workers = master.workers.iter();
+    // An old one of HAProxy does not say that it is old: the newest takes the connections.
+    let begun = if master.kind == ServiceKind::Haproxy {
+        workers.map(|one| one.started_s).reduce(f64::max)
+    } else {
+        let stays = |one: &&process::ServiceProcess| !one.title().contains("is shutting down");
+        let staying = workers.filter(stays);
+        staying.map(|one| one.started_s).reduce(f64::min)
+    };
+    begun.unwrap_or(0.0)
+}
+
 /// Whether a worker of PHP-FPM serves a request; `None` where that cannot be told. One that waits on a connection which nginx
 /// keeps open serves none.
 fn is_busy(waits: &mut Waits, pid: u32) -> Option<bool> {
@@ -512,6 +525,32 @@ fn arguments_of_title(line: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn workers_that_only_finish_do_not_tell_when_files_were_read() {
+        let begun = |kind, titles: &[(&str, f64)]| {
+            let worker = |&(title, started_s): &(&str, f64)| process::ServiceProcess {
+                args: vec![title.to_owned()],
+                started_s,
+                ..process::ServiceProcess::default()
+            };
+            begun_s(&Master {
+                kind,
+                process: process::ServiceProcess::default(),
+                workers: titles.iter().map(worker).collect(),
+                parent: None,
+            })
+        };
+        let nginx = [
+            ("nginx: worker process is shutting down", 100.0),
+            ("nginx: worker process", 205.0),
+            ("nginx: worker process", 200.0),
+        ];
+        assert_eq!(begun(ServiceKind::Nginx, &nginx), 200.0);
+        let haproxy = [("haproxy -Ws", 100.0), ("haproxy -sf 7 -Ws", 200.0)];
+        assert_eq!(begun(ServiceKind::Haproxy, &haproxy), 200.0);
+        assert_eq!(begun(ServiceKind::Redis, &[]), 0.0);
+    }
 
     #[test]
     fn a_title_of_nginx_is_taken_apart() {

@@ -86,8 +86,9 @@ fn extension(path: &str) -> Option<&str> {
     let dir = dir.rsplit('/').next()?;
     let date = dir.rsplit('-').next()?;
     let is_date = date.len() == 8 && date.chars().all(|c| c.is_ascii_digit());
-    // Remi's, Alpine's and the panels' directories: `modules`.
-    (is_date || dir == "modules" && path.contains("php")).then_some(name)
+    // Remi's, Alpine's and the panels' directories: `modules`; those of SUSE and NixOS: `extensions`.
+    let is_named = matches!(dir, "modules" | "extensions") && path.contains("php");
+    (is_date || is_named).then_some(name)
 }
 
 #[cfg(test)]
@@ -100,9 +101,12 @@ mod tests {
             7f00-7f01 rw-s 00000000 00:01 1027 /dev/zero (deleted)\n\
             7ff97c2fc000-7ff97c312000 r--p 00000000 fe:00 6 /usr/lib/php/20220829/opcache.so\n\
             7ff97c2fc000-7ff97c312000 r--p 00000000 fe:00 6 /usr/local/lib/php/extensions/no-debug-non-zts-20230831/xdebug.so\n\
+            7ff97c2fc000-7ff97c312000 r--p 00000000 fe:00 6 /usr/lib64/php8/extensions/apcu.so\n\
+            7ff97c2fc000-7ff97c312000 r--p 00000000 fe:00 6 /opt/editor/extensions/other.so\n\
             7ff97c2fc000-7ff97c312000 r--p 00000000 fe:00 6 /usr/lib/x86_64-linux-gnu/libc.so\n";
         let php = of_maps(maps);
-        assert_eq!(php.loaded.keys().collect::<Vec<_>>(), ["opcache", "xdebug"]);
+        let loaded: Vec<&String> = php.loaded.keys().collect();
+        assert_eq!(loaded, ["apcu", "opcache", "xdebug"]);
         assert_eq!(php.opcache_bytes, Some(134_217_728.0));
         assert_eq!(of_maps("odd").opcache_bytes, None);
     }

@@ -29,7 +29,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         let (Some(size), Some(data)) = (value.size(), service.data_bytes) else {
             continue;
         };
-        if data < size * TIMES {
+        if data < size * TIMES || is_chosen(service, &value) {
             continue;
         }
         let room = service.memory_bytes(&snapshot.machine);
@@ -60,6 +60,13 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             .weight(0.25)
             .tell(found);
     }
+}
+
+/// Whether MySQL chooses a size by the memory that it finds, since it has the host for itself: what nobody set then has
+/// another default (<https://dev.mysql.com/doc/refman/8.0/en/innodb-dedicated-server.html>).
+pub(super) fn is_chosen(service: &Service, size: &SettingValue) -> bool {
+    let dedicated = service.settings.get("innodb_dedicated_server");
+    size.is_default() && dedicated.and_then(SettingValue::is_on) == Some(true)
 }
 
 #[cfg(test)]
@@ -103,5 +110,13 @@ mod tests {
                 .set(3, "innodb_buffer_pool_size", "7G")
                 .with(large),
         );
+        let dedicated = Case::healthy()
+            .with(|snapshot| snapshot.services[3].settings = Settings::default())
+            .set(3, "innodb_dedicated_server", "1")
+            .with(large);
+        silent(dedicated.clone());
+        // What is set all the same holds.
+        let set = dedicated.set(3, "innodb_buffer_pool_size", "128M");
+        assert_eq!(super::super::tests_of(&RULE, &set).len(), 1);
     }
 }

@@ -1,5 +1,6 @@
 //! MYS-18: the redo log is small.
 
+use super::mysql_buffer_pool_small::is_chosen;
 use crate::rule::prelude::*;
 
 pub(crate) static RULE: CheckRule = CheckRule {
@@ -25,12 +26,17 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         let Some((log, cache)) = log_of(service).zip(pool.size()) else {
             continue;
         };
+        if is_chosen(service, &pool) || is_chosen(service, &log.value) {
+            continue;
+        }
         if log.bytes >= cache * PART {
             continue;
         }
+        // Of a large cache the usual sizes may be less than what there is.
+        let gib = cache * PART / log.files / 1_073_741_824.0;
         let right = match log.name {
-            CAPACITY => "innodb_redo_log_capacity = 1G",
-            _ => "innodb_log_file_size = 512M",
+            FILE if gib <= 0.5 => format!("{FILE} = 512M"),
+            name => format!("{name} = {:.0}G", gib.ceil().max(1.0)),
         };
         RULE.at(snapshot, at, Severity::Risk)
             .value(log.name, &log.value)
@@ -40,7 +46,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
                 format_bytes(log.bytes as u64),
                 format_bytes(cache as u64)
             ))
-            .fix(Fix::line(service, &log.value, right))
+            .fix(Fix::line(service, &log.value, &right))
             .weight(0.1)
             .tell(found);
     }
@@ -51,6 +57,8 @@ struct RedoLog {
     name: &'static str,
     value: SettingValue,
     bytes: f64,
+    /// Files of the size that is set.
+    files: f64,
 }
 
 const CAPACITY: &str = "innodb_redo_log_capacity";
@@ -71,6 +79,7 @@ fn log_of(service: &Service) -> Option<RedoLog> {
             name: CAPACITY,
             bytes: value.size()?,
             value,
+            files: 1.0,
         });
     }
     let file = file?;
@@ -80,10 +89,12 @@ fn log_of(service: &Service) -> Option<RedoLog> {
         false => "1",
     };
     let files = settings.or("innodb_log_files_in_group", usual).number()?;
+    let files = files.max(1.0);
     Some(RedoLog {
         name: FILE,
         bytes: file.size()? * files,
         value: file.clone(),
+        files,
     })
 }
 
@@ -112,8 +123,31 @@ mod tests {
         let old = (FILE, "48M");
         assert!(newer(&[old, (CAPACITY, "8G")]).is_empty());
         assert!(newer(&[(FILE, "1G")]).is_empty());
+        let dedicated = ("innodb_dedicated_server", "ON");
+        assert!(newer(&[dedicated]).is_empty());
+        assert_eq!(newer(&[dedicated, (CAPACITY, "100M")]).len(), 1);
         let found = newer(&[]);
         let fix = found[0].fix.in_one_line();
         assert!(fix.contains("innodb_redo_log_capacity = 1G"), "{fix}");
+    }
+
+    #[test]
+    fn a_large_log_is_never_made_smaller() {
+        let fix = |version: &str, name: &str, value: &str| {
+            let case = Case::healthy()
+                .set(3, "innodb_buffer_pool_size", "180G")
+                .set(3, name, value)
+                .with(|all| all.services[3].version = version.into());
+            super::super::tests_of(&RULE, &case)[0].fix.in_one_line()
+        };
+        // A 64th of the cache is 2.8 GiB.
+        for (version, name, value, right) in [
+            ("10.11.6", FILE, "2G", "innodb_log_file_size = 3G"),
+            ("8.0.20", FILE, "1G", "innodb_log_file_size = 2G"),
+            ("8.0.36", CAPACITY, "2G", "innodb_redo_log_capacity = 3G"),
+        ] {
+            let fix = fix(version, name, value);
+            assert!(fix.contains(right), "{fix}");
+        }
     }
 }

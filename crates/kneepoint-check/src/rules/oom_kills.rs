@@ -31,7 +31,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
                 "or raise the memory limit.",
             ),
             None => (
-                "it has no limit of its own: the machine had no memory left".to_owned(),
+                "it has no limit below the machine's memory: the machine had none left".to_owned(),
                 "or give the machine more memory.",
             ),
         };
@@ -78,7 +78,7 @@ mod tests {
                         all.services[1].limits.memory = None;
                     }),
                     Severity::Problem,
-                    "no limit of its own",
+                    "no limit below the machine's memory",
                 ),
             ],
         );

@@ -23,7 +23,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             .ini
             .iter()
             .filter(|(name, _)| name.starts_with("opcache."));
-        if built_in || !php.maps_seen || php.loaded.contains_key("opcache") {
+        if built_in || !php.maps_seen || php.has_opcache() {
             continue;
         }
         let Some((name, value)) = directives.next() else {
@@ -61,5 +61,13 @@ mod tests {
                 "/etc/php/conf.d/a.ini:",
             )],
         );
+        // Its library lies where nobody expects it, and its numbers or its directives are in memory.
+        let silent = |case: Case| assert!(super::super::tests_of(&RULE, &case).is_empty());
+        silent(Case::healthy().opcache(|_| {}).with(unloaded));
+        silent(Case::healthy().with(unloaded).with(|all| {
+            let php = all.services[1].php.as_mut().expect("PHP");
+            let source = SettingSource::Memory { pid: 13 };
+            php.ini.set("opcache.huge_code_pages", "0", source);
+        }));
     }
 }

@@ -42,13 +42,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
                     format!("OPcache's memory, of process {}", service.pid),
                 )
                 .cost("each worker keeps further strings of its own: memory, and some time")
-                .fix(Fix::ini(
-                    service,
-                    &[(
-                        "opcache.interned_strings_buffer",
-                        format!("{:.0}", buffer * 2.0),
-                    )],
-                ))
+                .fix(Fix::ini(service, &doubled(buffer, all)))
                 .weight(0.05)
                 .tell(found);
             continue;
@@ -87,6 +81,17 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     }
 }
 
+/// Twice the buffer, and memory of which that is a quarter: the buffer is carved out of it, and PHP does not start where it
+/// does not fit.
+fn doubled(buffer: f64, all: f64) -> Vec<(&'static str, String)> {
+    let (buffer, least) = (buffer * 2.0, buffer * 8.0);
+    let mut lines = vec![("opcache.interned_strings_buffer", format!("{buffer:.0}"))];
+    if all < least {
+        lines.push(("opcache.memory_consumption", format!("{least:.0}")));
+    }
+    lines
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -116,5 +121,23 @@ mod tests {
                 ),
             ],
         );
+    }
+
+    #[test]
+    fn a_larger_buffer_fits_the_memory() {
+        let fix = |ini: &str| {
+            let case = Case::healthy()
+                .pool_with("", ini)
+                .opcache(|state| state.strings = Some((63 << 20, 64 << 20)));
+            super::super::tests_of(&RULE, &case)[0].fix.in_one_line()
+        };
+        let large = fix("opcache.memory_consumption=128\nopcache.interned_strings_buffer=64");
+        assert!(
+            large.contains("interned_strings_buffer = 128")
+                && large.contains("memory_consumption = 512"),
+            "{large}"
+        );
+        let fits = fix("opcache.memory_consumption=512\nopcache.interned_strings_buffer=64");
+        assert!(!fits.contains("memory_consumption"), "{fits}");
     }
 }

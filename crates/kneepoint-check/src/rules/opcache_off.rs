@@ -26,7 +26,7 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
     for (at, service) in snapshot.of(ServiceKind::Fpm) {
         let Some(php) = &service.php else { continue };
         let built_in = service.is_older_than(&[8, 5]) == Some(false);
-        let loaded = built_in || php.loaded.contains_key("opcache");
+        let loaded = built_in || php.has_opcache();
         let directives = php
             .ini
             .iter()
@@ -203,6 +203,16 @@ mod tests {
                 ),
             ],
         );
+    }
+
+    #[test]
+    fn what_has_numbers_is_loaded() {
+        let case = Case::healthy().opcache(|_| {}).with(|all| {
+            let php = all.services[1].php.as_mut().expect("PHP");
+            php.loaded.clear();
+            php.ini = Settings::default();
+        });
+        assert!(super::super::tests_of(&RULE, &case).is_empty());
     }
 
     #[test]

@@ -150,12 +150,12 @@ fn suggested(snapshot: &Snapshot, service: &Service, pool: &FpmPool) -> Result<u
     Ok(by_cores.min(by_memory) as u64)
 }
 
-fn sizes(pool: &FpmPool, size: u64) -> Vec<(&'static str, String)> {
+pub(super) fn sizes(pool: &FpmPool, size: u64) -> Vec<(&'static str, String)> {
     let mut lines = vec![("pm.max_children", size.to_string())];
     if pool.manager() == "dynamic" {
         lines.push(("pm.start_servers", (size / 2).max(1).to_string()));
         lines.push(("pm.min_spare_servers", (size / 4).max(1).to_string()));
-        lines.push(("pm.max_spare_servers", (size * 3 / 4).max(2).to_string()));
+        lines.push(("pm.max_spare_servers", (size - size / 4).to_string()));
     }
     lines
 }

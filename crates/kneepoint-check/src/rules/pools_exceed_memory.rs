@@ -96,11 +96,9 @@ fn fix(service: &Service, part: f64) -> Fix {
     match service.pools.first() {
         Some(pool) if service.pools.len() == 1 => {
             let most = pool.max_children().unwrap_or(1) as f64 * part * 0.8;
-            Fix::pool(
-                service,
-                pool,
-                &[("pm.max_children", format!("{:.0}", most.floor().max(1.0)))],
-            )
+            // PHP-FPM does not start with more spare workers than workers.
+            let lines = super::pool_too_small::sizes(pool, most.max(1.0) as u64);
+            Fix::pool(service, pool, &lines)
         }
         _ => Fix::words(format!(
             "Make the pools smaller, to {:.0} % of their size in all, or give them more memory.",
@@ -149,5 +147,28 @@ mod tests {
         assert!(super::super::tests_of(&RULE, &shared).is_empty());
         // The host's memory is large; the same workers fit it.
         assert!(super::super::tests_of(&RULE, &Case::healthy().workers(4, 5e7, false)).is_empty());
+    }
+
+    #[test]
+    fn a_smaller_dynamic_pool_has_fewer_spare_workers() {
+        let stock = "pm = dynamic\npm.max_children = 50\npm.start_servers = 5\n\
+            pm.min_spare_servers = 5\npm.max_spare_servers = 35";
+        let fix = |workers: u32, available: f64| {
+            let case = Case::healthy()
+                .pool_with(stock, "")
+                .workers(workers, 1e8, false)
+                .with(|all| all.machine.available_bytes = available);
+            super::super::tests_of(&RULE, &case)[0].fix.in_one_line()
+        };
+        let some = fix(5, 1.55e9);
+        assert!(
+            some.contains("pm.max_children = 16") && some.contains("pm.max_spare_servers = 12"),
+            "{some}"
+        );
+        let one = fix(1, 0.0);
+        let ends = ["start_servers", "min_spare_servers", "max_spare_servers"];
+        for name in ends {
+            assert!(one.contains(&format!("pm.{name} = 1")), "{one}");
+        }
     }
 }

@@ -25,12 +25,17 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         let Some(server) = serves else { continue };
         let value = server.settings.or("sendfile", "off");
         if value.is_on() == Some(false) {
+            // Of what stands there already a second line would keep nginx from starting.
+            let lines = match server.settings.get("tcp_nopush") {
+                Some(_) => "sendfile on;",
+                None => "sendfile on;\ntcp_nopush on;",
+            };
             RULE.at(snapshot, at, Severity::Note)
                 .value("sendfile", &value)
                 .cost(
                     "a copy of every byte of every file: CPU of nginx where it serves large files",
                 )
-                .fix(Fix::line(service, &value, "sendfile on;\ntcp_nopush on;"))
+                .fix(Fix::line(service, &value, lines))
                 .tell(found);
         }
     }
@@ -50,5 +55,13 @@ mod tests {
                 "nginx.conf:7",
             )],
         );
+        let fix = |lines: &str| {
+            let case = Case::healthy().nginx_with("sendfile on;", lines);
+            super::super::tests_of(&RULE, &case)[0].fix.in_one_line()
+        };
+        let whole = fix("sendfile off;");
+        assert!(whole.contains("tcp_nopush on;"), "{whole}");
+        let part = fix("sendfile off; tcp_nopush on;");
+        assert!(!part.contains("tcp_nopush"), "{part}");
     }
 }

@@ -72,9 +72,11 @@ fn better(
         return vec![("pm", "static".into())];
     }
     let spare = most.div_ceil(LONG_S as u64);
-    // PHP-FPM starts no more than so many a second, whatever is spare.
+    // PHP-FPM starts no more than so many a second, whatever is spare. Before 8.1 it does not know the directive, and does not
+    // start with one that it does not know.
     let rate = pool.number("pm.max_spawn_rate", 32.0) as u64;
-    let faster = (spare > rate).then(|| ("pm.max_spawn_rate", spare.to_string()));
+    let is_known = service.is_older_than(&[8, 1]) == Some(false);
+    let faster = (is_known && spare > rate).then(|| ("pm.max_spawn_rate", spare.to_string()));
     let mut lines = vec![
         ("pm.start_servers", spare.to_string()),
         ("pm.min_spare_servers", spare.to_string()),
@@ -118,5 +120,13 @@ mod tests {
         );
         let many = fix(16e9, &pool.replace("100", "300"));
         assert!(many.contains("pm.max_spawn_rate = 60"), "{many}");
+        let older = Case::healthy()
+            .pool_with(&pool.replace("100", "300"), "")
+            .with(|all| all.services[1].version = "8.0.30".into());
+        let older = super::super::tests_of(&RULE, &older)[0].fix.in_one_line();
+        assert!(
+            older.contains("pm.min_spare_servers = 60") && !older.contains("max_spawn_rate"),
+            "{older}"
+        );
     }
 }

@@ -34,9 +34,9 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
                 .get("ssl_session_tickets")
                 .and_then(SettingValue::is_on)
                 != Some(false);
-            (!cached).then_some((listen, tickets))
+            (!cached).then_some((server, listen, tickets))
         });
-        let Some((listen, tickets)) = tls else {
+        let Some((server, listen, tickets)) = tls else {
             continue;
         };
         let severity = if tickets {
@@ -48,15 +48,21 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
             .value("listen", listen)
             .seen("ssl_session_cache is not shared", "")
             .cost("a full handshake, about a millisecond of CPU, for clients that come back")
-            .fix(Fix::beside(
-                service,
-                listen,
-                &format!(
-                    "ssl_session_cache {};\nssl_session_timeout 1h;",
-                    zone(nginx)
-                ),
-            ))
+            .fix(fix(service, &server.settings, listen, zone(nginx)))
             .tell(found);
+    }
+}
+
+/// Sessions that all processes share. Of what stands there already a second line would keep nginx from starting.
+fn fix(service: &Service, settings: &Settings, listen: &SettingValue, zone: &str) -> Fix {
+    let cache = format!("ssl_session_cache {zone};");
+    let lines = match settings.get("ssl_session_timeout") {
+        Some(_) => cache,
+        None => cache + "\nssl_session_timeout 1h;",
+    };
+    match settings.get("ssl_session_cache") {
+        Some(value) => Fix::line(service, value, &lines),
+        None => Fix::beside(service, listen, &lines),
     }
 }
 
@@ -97,6 +103,17 @@ mod tests {
                     "handshake",
                 ),
             ],
+        );
+        let fix = |lines: &str| {
+            let case = Case::healthy().nginx_with("listen 80;", lines);
+            super::super::tests_of(&RULE, &case)[0].fix.in_one_line()
+        };
+        let timed = fix("listen 443 ssl; ssl_session_timeout 5m;");
+        assert!(!timed.contains("ssl_session_timeout"), "{timed}");
+        let own = fix("listen 443 ssl;\n  ssl_session_cache builtin;");
+        assert!(
+            own.contains("nginx.conf:19, write instead of this setting"),
+            "{own}"
         );
     }
 }

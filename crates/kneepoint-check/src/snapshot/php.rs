@@ -1,6 +1,6 @@
 //! PHP-FPM: what holds for all of it, and its pools.
 
-use super::{ListenEndpoint, SettingValue, Settings, SlowLog};
+use super::{ListenEndpoint, SettingSource, SettingValue, Settings, SlowLog};
 use kneepoint_profiler::OpcacheState;
 use std::collections::BTreeMap;
 
@@ -38,6 +38,20 @@ pub struct PhpService {
     pub opcache: Option<OpcacheState>,
     /// Releases of applications whose scripts OPcache keeps, where there are several beside one another.
     pub releases: Vec<CachedRelease>,
+}
+
+impl PhpService {
+    /// Whether OPcache is loaded: it is mapped, its own numbers are there, or PHP has directives that no other extension
+    /// knows. A library in a directory that nobody expects is mapped all the same.
+    pub(crate) fn has_opcache(&self) -> bool {
+        let mut running = self
+            .ini
+            .iter()
+            .filter(|(_, value)| matches!(value.source, SettingSource::Memory { .. }));
+        self.loaded.contains_key("opcache")
+            || self.opcache.is_some()
+            || running.any(|(name, _)| name.starts_with("opcache."))
+    }
 }
 
 /// A release of which OPcache keeps scripts.

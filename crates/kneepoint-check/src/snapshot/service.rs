@@ -182,6 +182,18 @@ pub struct Limits {
     pub throttled: Option<ResourceLimit>,
 }
 
+impl Limits {
+    /// Leaves out a limit of memory that the machine does not have: the machine itself is the limit then, and whatever else
+    /// runs there shares it.
+    pub(crate) fn bind(&mut self, machine: &MachineState) {
+        let all = machine.memory_bytes;
+        let beyond = |limit: &ResourceLimit| all > 0.0 && limit.value > all;
+        if self.memory.as_ref().is_some_and(beyond) {
+            (self.memory, self.memory_used) = (None, None);
+        }
+    }
+}
+
 /// A file of configuration that was read.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ReadFile {
@@ -498,6 +510,26 @@ mod tests {
         }
         let hits = service.logged(LogKind::UpstreamReadTimeout);
         assert_eq!(hits.map(|hits| hits.count), Some(50));
+    }
+
+    #[test]
+    fn a_limit_above_the_memory_of_the_machine_is_none() {
+        let machine = MachineState {
+            memory_bytes: 2e9,
+            ..MachineState::default()
+        };
+        let of = |value: f64| {
+            let mut service = Service::new(ServiceKind::Redis, 1);
+            let path = "/x/memory.max".to_owned();
+            service.limits.memory = Some(ResourceLimit {
+                value,
+                source: SettingSource::Kernel { path },
+            });
+            service.limits.bind(&machine);
+            (service.memory_bytes(&machine), service.memory_source())
+        };
+        assert_eq!(of(1e9), (1e9, "/x/memory.max".to_owned()));
+        assert_eq!(of(8e9), (2e9, "/proc/meminfo".to_owned()));
     }
 
     #[test]

@@ -2,7 +2,7 @@ use super::account;
 use crate::test_support::{Case, met, place, traced};
 use crate::{Evidence, PhaseKind};
 use expect_test::{Expect, expect};
-use kneepoint_model::account::{Account, CpuOf, TimeKind};
+use kneepoint_model::account::{Account, CpuOf, CpuPart, TimeKind};
 use kneepoint_model::metric::{self, CPU_S, MACHINE_BUSY_S, WORKERS_RUNNING};
 use kneepoint_model::units::{format_ms, format_share};
 use kneepoint_model::{CallKind, Layer, Place, StackProfile};
@@ -241,6 +241,25 @@ fn what_others_used_has_lines_of_its_own() {
     assert_eq!(cores(CpuOf::Others), Some(0.1));
     assert_eq!(cores(CpuOf::Generator), Some(0.02));
     assert!((account.tiers().map(|(_, part)| part.share).sum::<f64>() - 1.0).abs() < 1e-9);
+}
+
+#[test]
+fn a_job_is_no_part_of_php() {
+    let php = |case: Case| {
+        let account = account(&case.evidence());
+        let part = |of| account.cpu.iter().find(|part| part.of == of).copied();
+        (part(CpuOf::Tier(Layer::Php)), part(CpuOf::Jobs))
+    };
+    let (alone, none) = php(Case::healthy());
+    let with_job = Case::healthy().everywhere(Layer::Php, metric::JOB_CPU_S, "backup", 0.25);
+    let (beside, job) = php(with_job);
+    let cores = |part: Option<CpuPart>| part.expect("a part").cores;
+    assert!(none.is_none());
+    assert!((cores(job) - 0.25).abs() < 0.01, "{job:?}");
+    assert!(
+        (cores(alone) - cores(beside) - 0.25).abs() < 0.01,
+        "{beside:?}"
+    );
 }
 
 #[test]

@@ -133,7 +133,8 @@ fn warn_of_no_verdict(recorder: &mut Recorder<'_>, effect: &Effect) {
         pairs => format!("{pairs} pairs were"),
     };
     recorder.warn(format!(
-        "{}: {pairs} thrown away, since the generator was not sound or requests failed; there is no verdict",
+        "{}: {pairs} thrown away, since the generator was not sound, or requests failed or next to none were served; there is no \
+         verdict",
         effect.change
     ));
 }

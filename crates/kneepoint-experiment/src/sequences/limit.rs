@@ -79,7 +79,7 @@ where
 {
     let mut search = LimitSearch::of(bench, options);
     let result = search_in_turns(bench, recorder, subject, &mut search, beside)?;
-    Ok((result, search.estimate().slope))
+    Ok((result, search.slope()))
 }
 
 /// Goes on with a search until it is done, and writes the limit down.

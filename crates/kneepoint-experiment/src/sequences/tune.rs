@@ -167,7 +167,7 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
             arm,
             scenario: base,
             limit,
-            slope: search.estimate().slope,
+            slope: search.slope(),
             is_measured: true,
             seen: None,
             search,

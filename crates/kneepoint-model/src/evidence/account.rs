@@ -39,6 +39,8 @@ pub struct Account {
 pub enum CpuOf {
     /// A tier of the stack, by its control group.
     Tier(Layer),
+    /// Jobs that ran beside the requests.
+    Jobs,
     /// The load generator.
     Generator,
     /// Programs that are neither the stack's nor Kneepoint.
@@ -53,6 +55,7 @@ impl CpuOf {
     pub fn name(self) -> &'static str {
         match self {
             Self::Tier(layer) => layer.name(),
+            Self::Jobs => "jobs beside the requests",
             Self::Generator => "generator",
             Self::Others => "other programs",
             Self::Rest => "interrupts and Kneepoint's measuring",

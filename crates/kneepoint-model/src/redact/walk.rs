@@ -10,9 +10,9 @@ use crate::run::{Decision, FileDiff, LimitResult, Observation};
 use crate::scenario::FilePatch;
 use crate::{
     Account, AppSetting, Body, CallTrace, CapacityPlan, CaptureFrom, Change, Contest, Effect,
-    Expect, Finding, GateResult, HeaderExpectation, JournalEntry, Layer, LoadPoint, PartContent,
-    Place, Request, Run, Scenario, Setting, SettingKey, Stack, StackProfile, Trial, Tunable,
-    Validity, ValueKind,
+    Expect, Finding, GateResult, HeaderExpectation, JobSpec, JournalEntry, Layer, LoadPoint,
+    PartContent, Place, Request, Run, Scenario, Setting, SettingKey, Stack, StackProfile, Trial,
+    Tunable, Validity, ValueKind,
 };
 use std::collections::BTreeMap;
 
@@ -323,9 +323,7 @@ fn scenario(scenario: &mut Scenario, secrets: &Secrets) {
             peer.body = format!("{HIDDEN} ({} bytes)", peer.body.len());
         }
     }
-    for job in jobs {
-        secrets.prose(&mut job.run);
-    }
+    jobs.iter_mut().for_each(job);
     for tier in tiers {
         values(None, &mut tier.settings, secrets);
     }
@@ -336,6 +334,13 @@ fn scenario(scenario: &mut Scenario, secrets: &Secrets) {
         .requests
         .iter_mut()
         .for_each(|it| request(it, secrets));
+}
+
+/// Takes the command out of a job: a password may stand in it as a word of its own. A hidden one stays as it is.
+pub(crate) fn job(job: &mut JobSpec) {
+    if !job.run.starts_with(HIDDEN) {
+        job.run = format!("{HIDDEN} ({} bytes)", job.run.len());
+    }
 }
 
 fn request(request: &mut Request, secrets: &Secrets) {

@@ -31,8 +31,10 @@ const UNLIKE: f64 = 0.15;
 /// Failed share up to which the CPU time of a request is known: what the stack does for one that fails is counted, and the
 /// request is not.
 const MOST_FAILED: f64 = 0.02;
-/// Fewest served requests of a step of which the CPU time means something.
+/// Fewest served requests of a step of which the CPU time means something, or how many they are.
 const FEWEST_SERVED: u64 = 10;
+/// By how much a larger share of the requests of one arm must fail for what it serves not to speak for it \[ours\].
+const FAILS_MORE: f64 = 0.01;
 /// Autocorrelation of the pairs beyond which neighbours are merged (docs/noise.md).
 const RESEMBLANCE: f64 = 0.15;
 /// Factor between the arms beyond which cost is not asked: a slow arm's work drives the fast one's out of the caches, so that
@@ -98,7 +100,30 @@ pub(crate) struct Pairs {
     alone: Vec<(Turn, Turn)>,
     /// ln(CPU a request of A / the same of B) of each step of both at once.
     cost: Vec<f64>,
+    /// Requests of each arm alone, and how many of them failed.
+    asked: [Asked; 2],
     void: usize,
+}
+
+/// Requests, and how many failed.
+#[derive(Debug, Clone, Copy, Default)]
+struct Asked {
+    requests: u64,
+    failed: u64,
+}
+
+impl Asked {
+    fn take(&mut self, point: &LoadPoint) {
+        self.requests += point.arrivals;
+        self.failed += point.outcomes.failed();
+    }
+
+    /// The share that failed, and its variance.
+    fn failed(self) -> (f64, f64) {
+        let requests = self.requests.max(1) as f64;
+        let share = (self.failed as f64 / requests).min(1.0);
+        (share, share * (1.0 - share) / requests)
+    }
 }
 
 impl Pairs {
@@ -110,6 +135,7 @@ impl Pairs {
             pending: (None, None),
             alone: Vec::new(),
             cost: Vec::new(),
+            asked: [Asked::default(); 2],
             void: 0,
         }
     }
@@ -145,7 +171,8 @@ impl Pairs {
         }
     }
 
-    /// Takes in a step alone, and what it says. One that is invalid voids its pair, whichever side it was.
+    /// Takes in a step alone, and what it says. One that is invalid voids its pair, whichever side it was, and so do two in which
+    /// next to nothing was served.
     pub(crate) fn record_alone(&mut self, side: Side, said: Said, point: &LoadPoint) {
         if !point.validity.is_valid() {
             self.pending = (None, None);
@@ -160,14 +187,29 @@ impl Pairs {
             idle: point.health.idle_share.map(|idle| idle / there_was),
             end: said.end,
         };
+        self.asked[side as usize].take(point);
         match side {
             Side::A => self.pending.0 = Some(turn),
             Side::B => self.pending.1 = Some(turn),
         }
         if let (Some(a), Some(b)) = self.pending {
-            self.alone.push((a, b));
+            let nothing = |turn: Turn| self.slope.is_none() && turn.end.is_some();
+            match nothing(a) && nothing(b) {
+                true => self.void += 1,
+                false => self.alone.push((a, b)),
+            }
             self.pending = (None, None);
         }
+    }
+
+    /// Whether more requests fail on this side than on the other, by the steps alone: what it serves more does not speak for it.
+    pub(crate) fn fails_more(&self, side: Side) -> bool {
+        let [own, other] = match side {
+            Side::A => [self.asked[0], self.asked[1]],
+            Side::B => [self.asked[1], self.asked[0]],
+        };
+        let ((own, by), (other, at)) = (own.failed(), other.failed());
+        own - other > FAILS_MORE + 2.0 * (by + at).sqrt()
     }
 
     /// Takes in a step of both at once.
@@ -329,11 +371,11 @@ impl Pairs {
 /// What a step at saturation says: ln of what it served a second, one more than counted, so that an arm that serves nothing
 /// compares as bad and not as undefined.
 pub(crate) fn served(point: &LoadPoint) -> Said {
-    let served = point.outcomes.of(Outcome::Ok) as f64;
+    let served = point.outcomes.of(Outcome::Ok);
     Said {
-        value: ((served + 1.0) / point.window_s.max(0.1)).ln(),
+        value: ((served as f64 + 1.0) / point.window_s.max(0.1)).ln(),
         variance: 1.0,
-        end: None,
+        end: (served < FEWEST_SERVED).then_some(End::Drowned),
     }
 }
 
@@ -532,6 +574,41 @@ mod tests {
         pairs.record_alone(Side::A, served(&valid), &valid);
         pairs.record_alone(Side::B, served(&invalid), &invalid);
         assert_eq!((pairs.count(), pairs.void()), (0, 1));
+    }
+
+    #[test]
+    fn steps_in_which_next_to_nothing_was_served_are_no_pair() {
+        let mut pairs = Pairs::new(7, true);
+        let mut take = |a: u64, b: u64| {
+            for (side, count) in [(Side::A, a), (Side::B, b)] {
+                let point = point(count, 1.0, (0.0, 0.5));
+                pairs.record_alone(side, served(&point), &point);
+            }
+            (pairs.count(), pairs.void(), pairs.tell_the_least())
+        };
+        assert_eq!(take(0, 7), (0, 1, false));
+        assert_eq!(take(0, 100), (1, 1, true));
+    }
+
+    #[test]
+    fn an_arm_that_serves_more_and_refuses_more_is_known() {
+        let check = |failed: [u64; 2], expected: [bool; 2]| {
+            let mut pairs = Pairs::new(7, true);
+            for (side, failed) in [(Side::A, failed[0]), (Side::B, failed[1])] {
+                let mut point = point(1000, 1.0, (0.0, 0.0));
+                point.arrivals += failed;
+                let outcomes = &mut point.outcomes.by_outcome;
+                outcomes.insert(Outcome::HttpError, failed);
+                pairs.record_alone(side, served(&point), &point);
+            }
+            let told = [Side::A, Side::B].map(|side| pairs.fails_more(side));
+            assert_eq!(told, expected, "{failed:?}");
+        };
+        check([0, 400], [false, true]);
+        check([400, 0], [true, false]);
+        check([400, 400], [false, false]);
+        // A few are chance.
+        check([0, 8], [false, false]);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use super::*;
 use crate::bench::Bench;
 use crate::simulated::{App, Noise, SimulatedStack, Truth, truth};
 use kneepoint_model::Validity;
+use kneepoint_model::run::Bound;
 use std::sync::OnceLock;
 
 fn stack(noise: Noise, seed: u64) -> SimulatedStack {

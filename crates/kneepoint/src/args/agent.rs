@@ -78,7 +78,8 @@ pub struct AgentArgs {
     /// A word about it for people that look for agents, such as its place or its network
     #[arg(long, value_name = "TAG")]
     pub tag: Option<String>,
-    /// Never send more than this many requests a second
+    /// Never send more than this many requests a second; `none` sends as many as are asked for. With --i-own 1000 a second
+    /// when left out
     #[arg(long, value_name = "RATE")]
     pub max_rate: Option<String>,
     /// A host, an address or a network (10.0.0.0/24) that is yours and may be loaded although it serves no consent; may be

@@ -2,5 +2,6 @@
 
 mod changes;
 mod forms;
+mod jobs;
 mod pages;
 mod visits;

@@ -5,7 +5,7 @@ use super::Gather;
 use crate::files::{self, Files, Root};
 use crate::logs::{self, Stacks};
 use crate::rule::counted;
-use crate::snapshot::{Blind, FpmPool, Nginx, Settings};
+use crate::snapshot::{Blind, FpmPool, Nginx, Service, Settings};
 use kneepoint_model::LogFormat;
 use std::collections::{BTreeMap, HashSet};
 
@@ -28,7 +28,7 @@ impl Gather<'_> {
         self.add_logs(of_apache(settings, cwd), LogFormat::Apache);
     }
 
-    /// The logs of PHP-FPM, that of PHP itself where it is one file for all pools, and the slow logs of pools. `prefix` is
+    /// The logs of PHP-FPM, those of PHP itself for all pools and for one, and the slow logs of pools. `prefix` is
     /// the directory that paths of pools are relative to.
     pub(super) fn logs_of_fpm(&mut self, prefix: &str) {
         let service = &self.seen.service;
@@ -36,16 +36,11 @@ impl Gather<'_> {
         let slow = pools.filter_map(|(at, pool)| Some((at, slow_log(pool, prefix)?)));
         self.slow_logs = slow.collect();
         let log = service.settings.or("error_log", "").text;
-        let php = service.php.as_ref();
-        let php = php.and_then(|php| php.ini.text("error_log"));
-        let logs = [
-            (log, LogFormat::FpmError),
-            (php.unwrap_or_default().to_owned(), LogFormat::PhpError),
-        ];
-        self.logs.extend(
-            logs.into_iter()
-                .filter(|(path, _)| !path.is_empty() && path != "syslog"),
-        );
+        let php = of_php(service);
+        let is_named = !log.is_empty() && log != "syslog";
+        self.logs
+            .extend(is_named.then_some((log, LogFormat::FpmError)));
+        self.add_logs(php, LogFormat::PhpError);
     }
 
     /// Takes logs to be read, each once; what is left out is told.
@@ -127,6 +122,18 @@ impl Gather<'_> {
             }
         }
     }
+}
+
+/// The error log of PHP, and those that its pools have for themselves.
+fn of_php(service: &Service) -> Vec<String> {
+    let shared = service.php.iter().map(|php| &php.ini);
+    let shared = shared.filter_map(|ini| ini.text("error_log"));
+    let own = service.pools.iter();
+    let own = own.filter_map(|pool| pool.php.text("error_log"));
+    // What is printed is no file of its own.
+    let own = own.filter(|path| !files::is_printed(path));
+    let named = shared.chain(own).filter(|path| is_file(path));
+    named.map(str::to_owned).collect()
 }
 
 /// The slow log of a pool.
@@ -220,6 +227,22 @@ mod tests {
         let source = crate::snapshot::SettingSource::Default;
         settings.set("serverroot", "/etc/httpd", source);
         assert_eq!(of(&settings)[0], "/etc/httpd/logs/error_log");
+    }
+
+    #[test]
+    fn pools_may_have_error_logs_of_their_own() {
+        let own = "php_admin_value[error_log] = /var/log/php-fpm/www-error.log\n\
+            [shop]\nphp_admin_value[error_log] = /var/log/php-fpm/$pool.log\n\
+            [printed]\nphp_admin_value[error_log] = /dev/stderr\n";
+        let case = Case::healthy().pool_with(own, "error_log = /var/log/php.log");
+        assert_eq!(
+            of_php(&case.0.services[1]),
+            [
+                "/var/log/php.log",
+                "/var/log/php-fpm/www-error.log",
+                "/var/log/php-fpm/shop.log"
+            ]
+        );
     }
 
     #[test]

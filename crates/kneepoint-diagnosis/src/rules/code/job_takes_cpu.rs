@@ -109,24 +109,30 @@ mod tests {
 
     #[test]
     fn fires_when_requests_lack_what_a_job_takes() {
-        check(case(0.5, 1.9), expect![[r#"
+        check(
+            case(0.5, 1.9),
+            expect![[r#"
             named: APP-28
             suspected php (26 %): a job beside the requests takes CPU that they lack: backup, 26 %
               saw backup took 0.50 cores on average, 26 % of the CPU that was used just below the limit, from the lowest load to the highest
               saw 95 % of the machine's 2 cores used, at 190/s offered for 10 s
               do: Run backup on another host, at an hour without visitors, or behind the requests (nice -n 19).
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn only_notes_a_job_on_a_machine_that_has_time() {
-        check(case(0.5, 0.8), expect![[r#"
+        check(
+            case(0.5, 0.8),
+            expect![[r#"
             named: FPM-01
             noted php (62 %): a job beside the requests takes CPU: backup, 62 %
               saw backup took 0.50 cores on average, 62 % of the CPU that was used just below the limit, from the lowest load to the highest
               saw 40 % of the machine's 2 cores used, at 190/s offered for 10 s
               do: Run backup on another host, at an hour without visitors, or behind the requests (nice -n 19).
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::sequences::ab::ArmComparison;
 use crate::sequences::diagnose::with_remedy;
 use kneepoint_model::run::Decision;
 use kneepoint_model::{Effect, Scenario, Setting};
-use kneepoint_planner::ab::Verdict;
+use kneepoint_planner::ab::{BY_SHARE, Verdict};
 use kneepoint_planner::comparison::{describe_effect, describe_settings};
 
 impl Tuner<'_, '_, '_> {
@@ -47,7 +47,13 @@ impl Tuner<'_, '_, '_> {
                 }
             };
             self.recorder.leave_one_out(index, effect.clone());
-            if matches!(verdict, Verdict::Equivalent | Verdict::Worse) {
+            // What was kept for R* at one rate need not show in what is served at saturation.
+            let by_rate = decision.effect.quantity == BY_SHARE;
+            let is_no_help = match verdict {
+                Verdict::Equivalent => !by_rate,
+                verdict => verdict == Verdict::Worse,
+            };
+            if is_no_help {
                 let reason = format!(
                     "taken back, beside the other changes it does not help: {}",
                     describe_effect(&effect)

@@ -64,14 +64,16 @@ impl Job {
         }
     }
 
-    /// What people are told of it.
+    /// What people are told of it; not the command, in which a password may stand.
     fn describe(&self) -> String {
-        let JobSpec { name, run, every } = &self.spec;
-        let when = match every {
-            Some(every) => format!("every {}", format_span(*every)),
-            None => "again and again".to_owned(),
-        };
-        format!("beside the requests runs {name}, {when}: {run}")
+        let JobSpec { name, every, .. } = &self.spec;
+        match every {
+            Some(every) => format!(
+                "beside the requests runs {name}, every {}",
+                format_span(*every)
+            ),
+            None => format!("beside the requests runs {name}, again and again"),
+        }
     }
 }
 
@@ -91,8 +93,7 @@ impl Testbed {
                 continue;
             }
             must_succeed(&self.lab, &host, &job.command).map_err(|error| {
-                let JobSpec { name, run, .. } = &job.spec;
-                ExperimentError::Unfit(format!("[[job]] {name}, `{run}`: {error}"))
+                ExperimentError::Unfit(format!("[[job]] {}: {error}", job.spec.name))
             })?;
             self.tried_jobs.push(job.spec.clone());
             // What it wrote is not what the load begins with.
@@ -181,12 +182,12 @@ mod tests {
     fn a_job_comes_from_time_to_time_or_again_and_again() {
         check(
             Some(Duration::from_secs(20)),
-            "beside the requests runs backup, every 20s: ./backup \"$DB_HOST\"",
+            "beside the requests runs backup, every 20s",
             "sleep",
         );
         check(
             None,
-            "beside the requests runs backup, again and again: ./backup \"$DB_HOST\"",
+            "beside the requests runs backup, again and again",
             "while",
         );
     }

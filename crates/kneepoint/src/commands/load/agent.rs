@@ -1,7 +1,7 @@
 //! `kneepoint agent`: one of several generators, which does what a coordinator asks and its operator allows.
 
+use super::restraint::allowed_hz;
 use crate::args::AgentArgs;
-use crate::rate::parse_rate;
 use crate::say::say_line;
 use crate::session::fleet::access;
 use crate::session::stop_flag;
@@ -13,14 +13,11 @@ use std::process::ExitCode;
 const HOSTNAME: &str = "/proc/sys/kernel/hostname";
 
 pub(in crate::commands) fn run(args: &AgentArgs) -> Result<ExitCode> {
-    let max_rate = args.max_rate.as_deref();
     let options = AgentOptions {
         access: access(&args.broker)?,
         name: args.name.clone().unwrap_or_else(usual_name),
         tag: args.tag.clone(),
-        max_rate_hz: max_rate
-            .map(|text| parse_rate("--max-rate", text))
-            .transpose()?,
+        max_rate_hz: allowed_hz(args.max_rate.as_deref(), !args.i_own.is_empty())?,
         i_own: args.i_own.clone(),
     };
     let stop = stop_flag()?;

@@ -1,8 +1,9 @@
 //! What a plan may have beside its rate: pauses and a ramp of a closed loop, source addresses, what ends it early.
 
-use super::restraint::Hopeless;
+use super::restraint::{Hopeless, Short};
 use crate::args::LoadArgs;
 use anyhow::{Context as _, Result, bail};
+use kneepoint_linux::machine::MemoryLeft;
 use kneepoint_load::{LoadPlan, Mode, StopWhen};
 use kneepoint_model::ThinkTime;
 use kneepoint_model::autostop::{Autostop, Observed};
@@ -65,6 +66,7 @@ fn stop_when(args: &LoadArgs) -> Result<Option<StopWhen>> {
     let asked = !args.autostop.is_empty();
     let mut conditions = asked.then(|| autostop(args)).transpose()?;
     let mut hopeless = (!args.go_on).then(Hopeless::default);
+    let mut short = Short::default();
     let rule = move |second: &Observed<'_>| {
         let told = conditions
             .as_mut()
@@ -74,6 +76,7 @@ fn stop_when(args: &LoadArgs) -> Result<Option<StopWhen>> {
             .as_mut()
             .and_then(|hopeless| hopeless.second(second.second));
         told.or(by_itself)
+            .or_else(|| short.second(MemoryLeft::now()))
     };
     Ok(Some(StopWhen::new(rule)))
 }

@@ -5,6 +5,7 @@ use super::target::Foreign;
 use crate::args::LoadArgs;
 use crate::rate::parse_rate;
 use anyhow::{Result, bail};
+use kneepoint_linux::machine::MemoryLeft;
 use kneepoint_load::{ConsentWatch, LoadPlan, StopWhen, host_of};
 use kneepoint_model::Second;
 use kneepoint_model::autostop::Observed;
@@ -12,6 +13,8 @@ use kneepoint_model::units::format_rate;
 
 /// Seconds in a row in which nothing but failures ends a load.
 const HOPELESS_S: u32 = 10;
+/// Seconds in a row in which this machine is short of memory that end a load.
+const SHORT_S: u32 = 3;
 /// The highest rate at a host that is not this machine, where nobody allowed more.
 const FOREIGN_HZ: f64 = 1000.0;
 /// What `--max-rate` says where any rate is allowed.
@@ -37,21 +40,45 @@ impl Hopeless {
     }
 }
 
+/// Counts the seconds in a row in which this machine was short of memory.
+#[derive(Debug, Default)]
+pub(super) struct Short {
+    seconds: u32,
+}
+
+impl Short {
+    /// Takes what the machine has left after a second; a sentence ends the load.
+    pub(super) fn second(&mut self, left: Option<MemoryLeft>) -> Option<String> {
+        let shortage = left.and_then(|left| left.shortage());
+        self.seconds = if shortage.is_some() {
+            self.seconds + 1
+        } else {
+            0
+        };
+        shortage.filter(|_| self.seconds >= SHORT_S)
+    }
+}
+
+/// The highest rate that `--max-rate` allows, or that is usual where a person says whose hosts are loaded; `None` where any is
+/// allowed.
+///
+/// # Errors
+/// It is no rate.
+pub(super) fn allowed_hz(asked: Option<&str>, is_foreign: bool) -> Result<Option<f64>> {
+    match asked {
+        Some(ANY) => Ok(None),
+        Some(text) => parse_rate("--max-rate", text).map(Some),
+        None => Ok(is_foreign.then_some(FOREIGN_HZ)),
+    }
+}
+
 /// Whether a load is no faster than was allowed.
 ///
 /// # Errors
 /// It is faster, or nobody can tell how fast it will be.
 pub(super) fn check(args: &LoadArgs, plan: &LoadPlan) -> Result<()> {
     let asked = args.max_rate.as_deref();
-    if asked == Some(ANY) {
-        return Ok(());
-    }
-    let foreign = (!args.i_own.is_empty()).then_some(FOREIGN_HZ);
-    let allowed = match asked {
-        Some(text) => Some(parse_rate("--max-rate", text)?),
-        None => foreign,
-    };
-    let Some(allowed) = allowed else {
+    let Some(allowed) = allowed_hz(asked, !args.i_own.is_empty())? else {
         return Ok(());
     };
     let visits = plan.workload.sessions.is_some();
@@ -135,6 +162,20 @@ mod tests {
             outcomes,
             ..Second::default()
         }
+    }
+
+    #[test]
+    fn a_machine_that_stays_short_of_memory_ends_a_load() {
+        let left = |available| {
+            let stalled = 0.0;
+            Some(MemoryLeft { available, stalled })
+        };
+        let mut short = Short::default();
+        for available in [0.01, 0.01, 0.5, 0.01, 0.01] {
+            assert_eq!(short.second(left(available)), None);
+        }
+        assert!(short.second(left(0.01)).is_some());
+        assert_eq!(Short::default().second(None), None);
     }
 
     #[test]
