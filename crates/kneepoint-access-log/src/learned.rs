@@ -25,6 +25,8 @@ const MOST_METHODS: usize = 20;
 const MOST_LENGTHS: usize = 100;
 /// Most cookie jars the replay keeps.
 const MOST_USERS: u64 = 10_000;
+/// Share of lines out of order beyond which a log is not in order of time \[ours\]: a slow download is logged late, too.
+const DISORDER: f64 = 0.01;
 
 /// What was learnt from an access log.
 #[derive(Debug, Clone, PartialEq)]
@@ -243,6 +245,13 @@ impl<'o> Learner<'o> {
         let found = self.visits.finish();
         if self.routes.crowded || found.crowded {
             notes.push("the log has too many different paths or visitors at once for the memory: the rarest were put together".into());
+        }
+        if found.late as f64 > DISORDER * self.entries as f64 {
+            notes.push(format!(
+                "the log is not in order of time ({} lines are over a minute older than one above them), so visits and \
+                 think times are wrong; sort it by time",
+                found.late
+            ));
         }
         let visits_per_minute = found.starts.clone();
         let visitors = found.visitors;

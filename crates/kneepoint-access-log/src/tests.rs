@@ -197,6 +197,25 @@ fn rare_routes_beyond_the_bound_are_left_out_and_said() {
 }
 
 #[test]
+fn a_log_that_is_not_in_order_of_time_says_so() {
+    let day = |number: f64| -> String {
+        (0..10)
+            .map(|i| {
+                let at = number * 86_400.0 + f64::from(i) * 10.0;
+                line(1, at, 0.01, "GET /", 200)
+            })
+            .collect()
+    };
+    let said = |log: &str| {
+        let notes = learnt(log).notes;
+        notes.iter().any(|note| note.contains("in order of time"))
+    };
+    let (older, newer) = (day(0.0), day(1.0));
+    assert!(said(&format!("{newer}{older}")));
+    assert!(!said(&format!("{older}{newer}")));
+}
+
+#[test]
 fn a_compressed_log_teaches_the_same() {
     let log: String = (0..100)
         .map(|i| line(i % 7, f64::from(i), 0.01, &format!("GET /post/{i}"), 200))

@@ -53,11 +53,20 @@ pub(crate) struct Seen {
 
 #[derive(Debug)]
 struct Visit {
+    first_us: i64,
     busy_until_us: i64,
     /// Requests the replay sends too.
     requests: u32,
     /// Whether its visitor is known by address and browser only.
     by_client: bool,
+}
+
+impl Visit {
+    /// Whether a request that begins then belongs to it: neither long after it nor, in a log that is not in order of time,
+    /// long before.
+    fn has_room(&self, start_us: i64, gap_us: i64) -> bool {
+        start_us - self.busy_until_us <= gap_us && start_us >= self.first_us.saturating_sub(gap_us)
+    }
 }
 
 /// Follows visitors through a log.
@@ -92,6 +101,8 @@ pub(crate) struct Found {
     pub(crate) starts: PerMinute,
     /// Whether there were more visitors at once than can be followed.
     pub(crate) crowded: bool,
+    /// Lines that ended longer before one above them than lines are put in order.
+    pub(crate) late: u64,
 }
 
 impl Found {
@@ -136,6 +147,7 @@ impl Visits {
                 assets: Pauses::new(2),
                 starts: PerMinute::default(),
                 crowded: false,
+                late: 0,
             },
         }
     }
@@ -147,6 +159,8 @@ impl Visits {
         let order_us = if coarse { seen.end_us } else { seen.start_us };
         self.number += 1;
         self.waiting.push(Reverse((order_us, self.number, seen)));
+        let older_us = self.newest_us.saturating_sub(seen.end_us);
+        self.found.late += u64::from(older_us > WINDOW_US);
         self.newest_us = self.newest_us.max(seen.end_us);
         while let Some(Reverse((order_us, _, _))) = self.waiting.peek() {
             let due = self.newest_us - order_us > WINDOW_US;
@@ -194,7 +208,7 @@ impl Visits {
         let going_on = self
             .open
             .get(&key)
-            .is_some_and(|visit| seen.start_us - visit.busy_until_us <= gap_us);
+            .is_some_and(|visit| visit.has_room(seen.start_us, gap_us));
         if !going_on {
             self.begin(key, &seen);
         }
@@ -240,9 +254,10 @@ impl Visits {
         let Some(client) = seen.client else {
             return Some(cookie);
         };
-        let takes_over = self.open.get(&client).is_some_and(|visit| {
-            visit.by_client && seen.start_us - visit.busy_until_us <= self.gap_us
-        });
+        let takes_over = self
+            .open
+            .get(&client)
+            .is_some_and(|visit| visit.by_client && visit.has_room(seen.start_us, self.gap_us));
         if takes_over && let Some(mut visit) = self.open.remove(&client) {
             visit.by_client = false;
             self.open.insert(cookie, visit);
@@ -253,6 +268,7 @@ impl Visits {
     fn begin(&mut self, key: u64, seen: &Seen) {
         self.visitors.add(key);
         let visit = Visit {
+            first_us: seen.start_us,
             busy_until_us: seen.end_us,
             requests: 0,
             by_client: seen.cookie.is_none(),
@@ -397,6 +413,27 @@ mod tests {
         let found = follow(requests);
         assert_eq!(found.lengths, BTreeMap::from([(1, 2), (2, 1)]));
         assert_eq!((found.visitors, found.cut), (2, 2));
+    }
+
+    #[test]
+    fn a_log_that_goes_back_in_time_begins_new_visits() {
+        let day = 86_400_000;
+        let mut visits = Visits::new(30 * MINUTE_US, 5 * MS);
+        // The other visitor comes late enough for the first one's requests to be followed.
+        let order = [
+            (1, day),
+            (1, day + 1000),
+            (2, day + 120_000),
+            (1, 0),
+            (1, 1000),
+        ];
+        for (visitor, at) in order {
+            visits.add(page(visitor, at, at + 100));
+        }
+        let found = visits.finish();
+        assert_eq!(found.lengths, BTreeMap::from([(1, 1), (2, 2)]));
+        assert_eq!(found.late, 2);
+        assert_eq!(found.thoughts().0.count(), 2);
     }
 
     #[test]

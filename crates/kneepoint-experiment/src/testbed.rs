@@ -445,7 +445,7 @@ impl Testbed {
     /// Puts the application's state back to the beginning, and fills the caches that were emptied with it.
     fn put_back(&self, name: &str) -> Result<(), ExperimentError> {
         let arm = self.arm(name)?;
-        self.while_jobs_rest(name, || arm.reset(&self.lab))?;
+        arm.reset(&self.lab)?;
         match arm.keeps_state() {
             true => arm.fill_caches(&self.client, &self.stop),
             false => Ok(()),

@@ -172,6 +172,15 @@ pub fn name_of(pid: u32) -> Option<String> {
     Some(String::from_utf8_lossy(name.trim_ascii()).into_owned())
 }
 
+/// Whether a process has this in the environment it was started with: `NAME=value`. What it starts has it, too, unless somebody
+/// takes it out.
+#[must_use]
+pub fn has_in_environment(pid: u32, entry: &str) -> bool {
+    let environment = read(&format!("/proc/{pid}/environ")).unwrap_or_default();
+    let mut entries = environment.split(|byte| *byte == 0);
+    entries.any(|it| it == entry.as_bytes())
+}
+
 /// What a process shows as its command: the first word of its arguments, or what it wrote over them as its title.
 #[must_use]
 pub fn title_of(pid: u32) -> Option<String> {

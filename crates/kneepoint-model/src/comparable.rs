@@ -3,7 +3,7 @@
 use crate::record::gate::Doubt;
 use crate::record::run::{Machine, Run};
 use crate::redact::{Redact as _, Secrets, redact_job};
-use crate::{JobSpec, Request, Scenario, Workload};
+use crate::{JobSpec, Request, Scenario, Slo, Workload};
 use serde_json::Value;
 
 /// Relative difference of memory that is a difference: what a kernel keeps for itself varies.
@@ -16,9 +16,9 @@ const APART: f64 = 1e-9;
 #[must_use]
 pub fn not_comparable(before: &Scenario, now: &Scenario) -> Vec<String> {
     let mut reasons = Vec::new();
-    let slo = (before.slo.describe(), now.slo.describe());
-    if slo.0 != slo.1 {
-        reasons.push(format!("the SLO was {} and is {}", slo.0, slo.1));
+    if !same_slo(&before.slo, &now.slo) {
+        let (was, is) = (before.slo.describe(), now.slo.describe());
+        reasons.push(format!("the SLO was {was} and is {is}"));
     }
     if !same_requests(&before.workload, &now.workload) {
         reasons.push(format!(
@@ -51,6 +51,14 @@ pub fn not_comparable(before: &Scenario, now: &Scenario) -> Vec<String> {
         reasons.push("other jobs ran beside the requests".to_owned());
     }
     reasons
+}
+
+/// Whether two SLOs are the same, by their numbers: their words are rounded.
+fn same_slo(before: &Slo, now: &Slo) -> bool {
+    before.timeout == now.timeout
+        && before.response_time == now.response_time
+        && !apart(before.quantile, now.quantile, APART)
+        && !apart(before.errors, now.errors, APART)
 }
 
 /// What runs beside the requests of a scenario, as a run file keeps it.
@@ -217,7 +225,6 @@ fn apart(a: f64, b: f64, relative: f64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Slo;
 
     fn on(machine: Machine) -> Run {
         Run {
@@ -320,6 +327,30 @@ mod tests {
             ]
         "#]]
         .assert_debug_eq(&not_comparable(&before, &now));
+    }
+
+    #[test]
+    fn an_slo_that_differs_by_little_is_another_one() {
+        let before = scenario();
+        let check = |change: &dyn Fn(&mut Slo), expected: &[&str]| {
+            let mut now = scenario();
+            change(&mut now.slo);
+            assert_eq!(not_comparable(&before, &now), expected);
+        };
+        // The last digit may be lost in a run file.
+        check(&|slo| slo.errors *= 1.0 + 1e-15, &[]);
+        check(
+            &|slo| slo.errors = 0.0012,
+            &[
+                "the SLO was p95 <= 200 ms, errors <= 0.1 %, timeout 2 s and is p95 <= 200 ms, errors <= 0.12 %, timeout 2 s",
+            ],
+        );
+        check(
+            &|slo| slo.errors = 0.0002,
+            &[
+                "the SLO was p95 <= 200 ms, errors <= 0.1 %, timeout 2 s and is p95 <= 200 ms, errors <= 0.02 %, timeout 2 s",
+            ],
+        );
     }
 
     #[test]

@@ -268,11 +268,20 @@ fn format_named(per_second: f64, what: &str) -> String {
     format!("{} {what}/s", rate.trim_end_matches("/s"))
 }
 
-/// A share as a percentage: `0.1 %`, `12 %`.
+/// Percent below which one decimal says little of a share, or nothing \[ours\].
+const SMALL_PERCENT: f64 = 0.095;
+/// Percent below which a share is as good as none \[ours\].
+const LEAST_PERCENT: f64 = 0.0001;
+
+/// A share as a percentage: `0.1 %`, `12 %`; a small one with two figures: `0.02 %`.
 #[must_use]
 pub fn format_share(share: f64) -> String {
     let percent = share * 100.0;
-    if percent != 0.0 && percent.abs() < 10.0 {
+    if (LEAST_PERCENT..SMALL_PERCENT).contains(&percent.abs()) {
+        let decimals = (1.0 - percent.abs().log10().floor()) as usize;
+        let text = format!("{percent:.decimals$}");
+        format!("{} %", text.trim_end_matches('0'))
+    } else if percent != 0.0 && percent.abs() < 10.0 {
         format!("{percent:.1} %")
     } else {
         format!("{percent:.0} %")
@@ -348,6 +357,21 @@ mod tests {
         assert_eq!(format_ms(1250.0), "1.25 s");
         assert_eq!(format_bytes(1536 * 1024), "1.5 MiB");
         assert_eq!(format_share(0.001), "0.1 %");
+    }
+
+    #[test]
+    fn a_small_share_is_not_told_as_nothing() {
+        for (share, expected) in [
+            (0.0, "0 %"),
+            (1e-9, "0.0 %"),
+            (0.000_02, "0.002 %"),
+            (0.000_2, "0.02 %"),
+            (-0.000_417, "-0.042 %"),
+            (0.000_96, "0.1 %"),
+            (0.0123, "1.2 %"),
+        ] {
+            assert_eq!(format_share(share), expected);
+        }
     }
 
     #[test]

@@ -159,7 +159,7 @@ impl Slo {
             "p{} <= {}, errors <= {}, timeout {}",
             (self.quantile * 1000.0).round() / 10.0,
             crate::units::format_ms(self.response_time.as_secs_f64() * 1e3),
-            crate::units::format_share(self.errors),
+            crate::units::exact_percent(self.errors).replace('%', " %"),
             crate::units::format_ms(self.timeout.as_secs_f64() * 1e3),
         )
     }

@@ -7,6 +7,7 @@
 //!
 //! A pair is void when the generator was not sound, and never for what others did on the machine: that is weighed.
 
+mod failed;
 pub(crate) mod pairs;
 mod resample;
 mod slope;
@@ -401,7 +402,7 @@ impl AbTest {
 
     /// Whether more requests fail on this side, where arms are compared by what they serve.
     fn fails_more(&self, side: Side) -> bool {
-        matches!(self.options.measure, AbMeasure::Saturation { .. }) && self.pairs.fails_more(side)
+        matches!(self.options.measure, AbMeasure::Saturation { .. }) && self.pairs.failed().more(side)
     }
 
     /// The effect of the change, once [`AbMove::Done`]; before that, what is known so far. Without pairs enough to tell it

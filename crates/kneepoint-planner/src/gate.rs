@@ -141,7 +141,7 @@ impl GatePairs {
         } else {
             match judge(&self.loss(), self.options.max_loss) {
                 // What it serves does not speak for an application that refuses more than before.
-                GateVerdict::Pass if self.pairs.fails_more(Side::B) => GateVerdict::Inconclusive,
+                GateVerdict::Pass if self.pairs.failed().more(Side::B) => GateVerdict::Inconclusive,
                 verdict => verdict,
             }
         }
@@ -190,6 +190,13 @@ impl GatePairs {
                 "; {} before and {} now on average",
                 mean(Side::A),
                 mean(Side::B)
+            ));
+        }
+        if self.pairs.failed().more(Side::B) {
+            text.push_str(&format!(
+                "; and more requests failed than before: {} against {}",
+                format_share(self.pairs.failed().share(Side::B)),
+                format_share(self.pairs.failed().share(Side::A))
             ));
         }
         for measure in self.pairs.measures(ALONE) {
@@ -361,6 +368,28 @@ mod tests {
         let ended = run(&mut Sides::new(0.6, 0.0, 3), 3);
         expect_test::expect!["3 pairs of 3 s steps with 32 closed-loop workers; 407/s before and 163/s now on average; pairs vary by 8.5 % (throughput at saturation, 3 pairs); losses below 37 % would hardly show, and up to 1.3 % may come from the order of starting"]
             .assert_eq(&ended.claim().conditions);
+    }
+
+    #[test]
+    fn failures_that_keep_an_application_from_passing_are_told() {
+        let mut sides = Sides::new(0.0, 0.02, 3);
+        let mut pairs = GatePairs::new(PairOptions {
+            max_loss: 0.2,
+            ..options(3)
+        });
+        while let PairMove::Measure(side, step) = pairs.next_move() {
+            let mut point = sides.measure(side, &step);
+            point.arrivals = 1_000;
+            if side == Side::B {
+                point.outcomes.by_outcome.insert(Outcome::Timeout, 30);
+            }
+            pairs.record(side, &point);
+        }
+        let claim = pairs.claim();
+        assert_eq!(judge(&claim.loss, 0.2), GateVerdict::Pass);
+        assert_eq!(claim.verdict, GateVerdict::Inconclusive);
+        let told = "; and more requests failed than before: 3.0 % against 0 %;";
+        assert!(claim.conditions.contains(told), "{}", claim.conditions);
     }
 
     #[test]

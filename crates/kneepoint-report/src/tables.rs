@@ -7,6 +7,7 @@ pub(crate) mod terminal;
 use crate::words;
 use kneepoint_model::Outcome;
 use kneepoint_model::contest::Carried;
+use kneepoint_model::units::RateUnit;
 
 /// Quantiles of response times: those of field report S5.
 const QUANTILES: [f64; 9] = [0.5, 0.75, 0.8, 0.85, 0.9, 0.95, 0.98, 0.99, 1.0];
@@ -18,9 +19,10 @@ pub(crate) struct Table {
     pub(crate) rows: Vec<Vec<String>>,
 }
 
-/// How each bore a load: response times in ms, what met the SLO, what failed.
+/// How each bore a load that counts this unit: response times in ms, requests that met the SLO, what failed.
 pub(crate) fn percentiles<'c>(
     title: String,
+    unit: RateUnit,
     rows: impl Iterator<Item = (&'c str, &'c Carried)>,
 ) -> Table {
     let quantiles = QUANTILES.iter().map(|quantile| match quantile {
@@ -38,7 +40,7 @@ pub(crate) fn percentiles<'c>(
         });
         let mut row = vec![name.to_owned()];
         row.extend(times);
-        row.push(words::rate(carried.goodput_hz()));
+        row.push(words::requests_in(unit, carried.goodput_hz()));
         row.push(failed(carried));
         row
     });

@@ -83,8 +83,15 @@ pub(crate) fn is_wide(limit: &LimitResult) -> bool {
     rate.high > WIDE * rate.estimate || rate.estimate > WIDE * rate.low
 }
 
+/// What is said of a stack that serves nothing.
+const NO_RATE: &str =
+    "No rate was found at which the SLO holds: no request succeeded, not even one at a time";
+
 /// `R* is 38.5/s (37.2 to 39.8)`; where it is not known that well, that it is not, and what would tell.
 pub(crate) fn limit_is(limit: &LimitResult) -> String {
+    if limit.serves_nothing() {
+        return NO_RATE.to_owned();
+    }
     if !is_wide(limit) {
         return format!("R* is {}", of_limit(limit));
     }
@@ -493,6 +500,8 @@ mod tests {
         check(of_limit(&limit), "151/s (50.5 to 451)");
         (limit.rate_hz.low, limit.rate_hz.high) = (140.0, 160.0);
         check(limit_is(&limit), "R* is 151/s (140 to 160)");
+        limit.rate_hz = Interval::default();
+        check(limit_is(&limit), NO_RATE);
     }
 
     #[test]

@@ -2,7 +2,10 @@
 
 use crate::formats::written;
 use crate::support;
-use kneepoint_model::{Confidence, Effect, Interval, Run, Verdict};
+use kneepoint_model::run::LimitResult;
+use kneepoint_model::{
+    Confidence, Effect, Interval, LatencyHistogram, Run, SessionCounts, Verdict,
+};
 use kneepoint_report::{FORMATS, RunOutcome, summarise};
 
 #[test]
@@ -62,6 +65,14 @@ fn verdicts_say_no_more_than_was_measured() {
         Run::default(),
         RunOutcome::Nothing,
         "Nothing has been measured.",
+    );
+    let mut ended_early = support::limit_only();
+    ended_early.limits.clear();
+    ended_early.trials.truncate(4);
+    check(
+        ended_early,
+        RunOutcome::Nothing,
+        "R* was not found: the run ended after 4 steps.",
     );
 }
 
@@ -386,6 +397,65 @@ fn an_slo_that_one_request_misses_is_out_of_reach_at_any_rate() {
     ] {
         assert!(verdict.contains(part), "{part} in {verdict}");
     }
+}
+
+#[test]
+fn a_stack_that_serves_nothing_is_not_told_as_a_limit_of_zero() {
+    let mut run = support::limit_only();
+    run.limits = vec![LimitResult {
+        arm: "base".into(),
+        ..LimitResult::default()
+    }];
+    let told =
+        "No rate was found at which the SLO holds: no request succeeded, not even one at a time.";
+    assert_eq!(summarise(&run).verdict, told);
+    for (format, not) in [
+        ("terminal", "breaks the SLO first"),
+        ("html", "sustains 0.0 requests"),
+    ] {
+        let text = words(&run, format);
+        assert!(text.contains(told), "{format}: {text}");
+        assert!(!text.contains(not), "{format}: {text}");
+    }
+}
+
+#[test]
+fn an_slo_that_few_requests_missed_or_only_before_the_changes_is_not_called_out_of_reach() {
+    let slow = |mut run: Run, quantile: f64, requests: u64| {
+        let slo = &mut run.scenario.as_mut().expect("a scenario").slo;
+        slo.response_time = std::time::Duration::from_millis(2);
+        slo.quantile = quantile;
+        let mut seen = run.observations.iter().rev();
+        let low = seen.find(|seen| seen.phase == "low");
+        let low = low.expect("low load").trial;
+        let trial = run.trials.iter_mut().find(|trial| trial.id == low);
+        let load = &mut trial.expect("its trial").load;
+        load.response = LatencyHistogram::default();
+        (0..requests).for_each(|_| load.response.record_us(90_000));
+        load.sessions = Some(SessionCounts::default());
+        run
+    };
+    let check = |run: Run, expected: Option<&str>| {
+        let verdict = summarise(&run).verdict;
+        let told = verdict.split("One request alone misses the SLO").nth(1);
+        assert_eq!(told.is_some(), expected.is_some(), "{verdict}");
+        assert!(verdict.contains(expected.unwrap_or_default()), "{verdict}");
+    };
+    check(slow(support::healthy(), 0.95, 39), None);
+    check(
+        slow(support::healthy(), 0.95, 41),
+        Some("at any rate: p95 is 90.0 ms at 35.4 requests/s"),
+    );
+    check(slow(support::healthy(), 0.999, 1_900), None);
+    check(
+        slow(support::healthy(), 0.999, 2_100),
+        Some("p99.9 is 90.0 ms"),
+    );
+    // What the changes left is slow, and nobody looked at it.
+    let mut run = slow(support::tuned(), 0.95, 400);
+    check(run.clone(), Some("p95 is 90.0 ms"));
+    run.observations.retain(|seen| seen.arm == "base");
+    check(run, None);
 }
 
 #[test]

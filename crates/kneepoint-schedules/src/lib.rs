@@ -21,6 +21,7 @@ mod syntaxes;
 mod values;
 
 pub use syntaxes::SYNTAXES;
+pub use values::asks_to_close;
 
 /// A syntax for load profiles.
 #[derive(Debug)]
@@ -200,7 +201,8 @@ pub fn parse(text: &str) -> Result<Imported, ImportError> {
             examples.join("` or `")
         )));
     };
-    let read = (syntax.read)(text).and_then(|read| values::within_bounds(text, read));
+    let read = (syntax.read)(text).map(values::closing);
+    let read = read.and_then(|read| values::within_bounds(text, read));
     read.map_err(|refusal| ImportError {
         syntax: syntax.name,
         piece: refusal.piece,

@@ -117,6 +117,25 @@ pub(super) fn header(text: &str) -> Result<(String, String), Refusal> {
     Ok((name.trim().to_owned(), value.trim().to_owned()))
 }
 
+/// Whether a header asks for its connection to be closed: `Connection: close`.
+#[must_use]
+pub fn asks_to_close(name: &str, value: &str) -> bool {
+    let mut options = value.split(',');
+    name.trim().eq_ignore_ascii_case("connection")
+        && options.any(|option| option.trim().eq_ignore_ascii_case("close"))
+}
+
+/// Takes out the header that has connections closed: whether they are used again is said elsewhere.
+pub(super) fn closing(mut read: Imported) -> Imported {
+    let all = read.headers.len();
+    read.headers
+        .retain(|(name, value)| !asks_to_close(name, value));
+    if read.headers.len() < all {
+        read.keep_alive = Some(false);
+    }
+    read
+}
+
 /// A constant rate.
 pub(super) fn constant(rate_hz: f64, duration: Duration) -> Segment {
     line(rate_hz, rate_hz, duration)

@@ -224,6 +224,22 @@ fn unprivileged_tiers_name_no_users() {
 }
 
 #[test]
+fn a_cache_is_emptied_in_the_words_of_its_version_or_fails() {
+    let check = |version: &str, args: &[&str], stdin: Option<&str>| {
+        let mut context = cache();
+        context.program.version = version.into();
+        let seed = render("redis", &context).seed;
+        // Behind where the server listens.
+        let seen: Vec<&str> = seed[0].args.iter().skip(4).map(String::as_str).collect();
+        assert_eq!(seen, args, "{version}");
+        assert_eq!(seed[0].stdin.as_deref(), stdin, "{version}");
+    };
+    check("7.0.15", &["-e", "FLUSHALL", "SYNC"], None);
+    check("6.2.1", &["--pipe"], Some("FLUSHALL SYNC\n"));
+    check("6.0.16", &["--pipe"], Some("FLUSHALL\n"));
+}
+
+#[test]
 fn a_socket_connects_tiers_without_ports() {
     let tier = render(
         "fpm",
@@ -237,6 +253,44 @@ fn a_socket_connects_tiers_without_ports() {
     context.upstream = Some(tier.listen);
     let web = render("nginx", &context);
     assert!(text(&web, "nginx.conf").contains("server unix:/lab/tier/run/php.sock;"));
+}
+
+#[test]
+fn no_write_waits_for_a_replica_that_is_not_there() {
+    let text_of = |kind: &str, mut context: TierContext, name: &str, users: &str| {
+        context.config = config(name, users);
+        text(&render(kind, &context), name).to_owned()
+    };
+    let postgresql = text_of(
+        "postgresql",
+        db(),
+        "postgresql.conf",
+        "synchronous_standby_names = 'FIRST 1 (s1)'\nwork_mem = 8MB\n",
+    );
+    let users = "min-replicas-to-write 1\nmin-slaves-max-lag 5\nhz 20\n";
+    let redis = text_of("redis", cache(), "redis.conf", users);
+    for gone in ["standby", "min-replicas", "min-slaves"] {
+        assert!(!postgresql.contains(gone), "{postgresql}");
+        assert!(!redis.contains(gone), "{redis}");
+    }
+    assert!(postgresql.contains("work_mem = 8MB\n") && redis.contains("hz 20\n"));
+}
+
+#[test]
+fn postgresql_loads_no_library_by_a_path() {
+    let mut context = db();
+    context.config = config(
+        "postgresql.conf",
+        "shared_preload_libraries = 'pg_stat_statements, /srv/shop/x.so' # ours\n\
+         local_preload_libraries = '\\057srv\\057x'\ndynamic_library_path = '/srv/shop'\njit_provider = '../x'\n",
+    );
+    let tier = render("postgresql", &context);
+    let text = text(&tier, "postgresql.conf");
+    let kept = "shared_preload_libraries = pg_stat_statements\n";
+    assert!(text.contains(kept), "{text}");
+    for gone in ["/srv", "\\057", "library_path", "jit_provider"] {
+        assert!(!text.contains(gone), "{gone}: {text}");
+    }
 }
 
 /// A debugger that the person's own php.ini loads is one of the settings, wherever its file lies.

@@ -61,6 +61,23 @@ fn a_users_nginx_keeps_all_but_what_ties_it_to_its_machine() {
     ));
 }
 
+/// Linux refuses `reuseport` on a Unix socket, and nginx then does not start.
+#[test]
+fn a_server_that_is_cut_off_keeps_only_what_its_socket_takes() {
+    let mut context = web();
+    let site = "server { listen 81 reuseport deferred backlog=64; return 301 /; }\n\
+                server { listen 80 reuseport; location / { fastcgi_pass a:9000; } }\n";
+    context.config = config("site.conf", site);
+    let tier = render("nginx", &context);
+    let text = text(&tier, "nginx.conf");
+    for kept in [
+        "listen unix:/lab/tier/run/other-0.sock backlog=64;",
+        "listen 10.9.0.2:80 reuseport;",
+    ] {
+        assert!(text.contains(kept), "{kept}: {text}");
+    }
+}
+
 #[test]
 fn a_users_site_file_gets_a_main_file_around_it() {
     let mut context = proxy();
@@ -205,4 +222,33 @@ fn a_users_mariadb_keeps_all_but_what_ties_it_to_its_machine() {
     assert_eq!(read("max_connections"), "300");
     assert_eq!(read("slow_query_log"), "ON");
     assert_eq!(read("innodb_buffer_pool_size"), "2G");
+}
+
+/// mariadbd reads all of these groups but that of another version, and of several entries the last one of the file.
+#[test]
+fn every_group_that_mariadb_reads_becomes_the_labs() {
+    let mut context = mariadb();
+    context.config = config(
+        "my.cnf",
+        "[mariadb]\nmax_connections = 400\n[mysqld]\ndatadir=/var/lib/mysql\nmax_connections = 300\n\
+         skip-networking  # socket only\n[galera]\nwsrep_on=ON\nloose-wsrep-provider=/usr/lib/galera.so\n\
+         wsrep_cluster_address=gcomm://10.0.0.1\n[mariadb-10.11]\ndatadir=/srv/mysql\n! include /etc/mysql/my.cnf\n\
+         [mariadb-10.6]\nmax_connections = 500\nlog_bin = /srv/bin.log\n",
+    );
+    let tier = render("mariadb", &context);
+    let text = text(&tier, "my.cnf");
+    for kept in [
+        "\n# socket only\n;skip-networking\n",
+        "\n;wsrep_on=ON\n;loose-wsrep-provider=/usr/lib/galera.so\n;wsrep_cluster_address=gcomm://10.0.0.1\n",
+        "\n[mariadb-10.11]\ndatadir=/lab/tier/data\n#! include",
+        "\n;log_bin = /srv/bin.log\n",
+    ] {
+        assert!(text.contains(kept), "{kept}: {text}");
+    }
+    let told = change("mariadb", &context, &[("max_connections", "350")]);
+    assert!(told.contains("-max_connections = 300"), "{told}");
+    // What a file spells in a way that nobody looks for.
+    for wins in ["--datadir=/lab/tier/data", "--loose-wsrep-provider=none"] {
+        assert!(tier.process.args.iter().any(|arg| arg == wins), "{wins}");
+    }
 }

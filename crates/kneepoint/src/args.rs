@@ -13,7 +13,7 @@ mod replay;
 mod watch;
 
 use clap::{Arg, Args as ClapArgs, Parser, Subcommand};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub use agent::{AgentArgs, AgentCount, BrokerArgs, FleetArgs};
 pub use check::{CheckArgs, OnlyArgs};
@@ -141,6 +141,9 @@ pub struct OutputArgs {
     /// Write no HTML report
     #[arg(long, help_heading = OUTPUT)]
     pub no_report: bool,
+    /// Whether standard output is another run's: the summary goes to standard error
+    #[arg(skip)]
+    pub aside: bool,
 }
 
 impl OutputArgs {
@@ -154,7 +157,26 @@ impl OutputArgs {
             junit: None,
             html: None,
             no_report: false,
+            aside: false,
         }
+    }
+
+    /// Each format by its name, which is its flag's, and where it is to go.
+    #[must_use]
+    pub fn asked(&self) -> [(&'static str, Option<&Path>); 4] {
+        [
+            ("json", self.json.as_deref()),
+            ("markdown", self.markdown.as_deref()),
+            ("junit", self.junit.as_deref()),
+            ("html", self.html.as_deref()),
+        ]
+    }
+
+    /// Whether a format goes to standard output.
+    #[must_use]
+    pub fn takes_stdout(&self) -> bool {
+        let asked = self.asked();
+        asked.iter().any(|(_, path)| *path == Some(Path::new("-")))
     }
 }
 

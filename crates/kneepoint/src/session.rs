@@ -1,6 +1,7 @@
 //! What every command that runs a scenario shares: read it, open the testbed, watch, write the results.
 
 pub(crate) mod fleet;
+pub(crate) mod results;
 
 use crate::args::{GroundArgs, OutputArgs, RunArgs};
 use crate::progress::Terminal;
@@ -9,6 +10,7 @@ use anyhow::{Context as _, Result};
 use kneepoint_agents::FleetGenerator;
 use kneepoint_experiment::{ExperimentError, Record, Recorder, Testbed};
 use kneepoint_load::Generator;
+use kneepoint_model::run::LimitResult;
 use kneepoint_model::{Change, GateVerdict, Run, Scenario, Setting, SettingKey, units};
 use kneepoint_report::{Format, Options, Styles, render};
 use std::io::{ErrorKind, Write};
@@ -155,6 +157,7 @@ pub fn run(
     output: &OutputArgs,
     job: impl FnOnce(&mut Testbed, &mut Recorder<'_>) -> Result<(), ExperimentError>,
 ) -> Result<ExitCode> {
+    results::check(output)?;
     let stop = stop_flag()?;
     let fleet = fleet::gather(&ground.fleet)?;
     watched(command, scenario, output, &stop, |terminal, recorder| {
@@ -197,6 +200,7 @@ pub fn run_without_testbed(
     output: &OutputArgs,
     job: impl FnOnce(&mut Recorder<'_>) -> Result<(), ExperimentError>,
 ) -> Result<ExitCode> {
+    results::check(output)?;
     let stop = stop_flag()?;
     watched(command, scenario, output, &stop, |_, recorder| {
         job(recorder)
@@ -228,33 +232,38 @@ fn watched(
         Err(error) => format!("{FAILURE}{error}"),
     };
     terminal.finish();
-    let incomplete = recorder.store_error().map(str::to_owned);
-    let run = recorder.end(&ended);
-    write_results(&run, output, path.as_deref(), &terminal)?;
-    if let Some(error) = incomplete {
+    let (run, incomplete) = recorder.end(&ended);
+    let is_written = results::write(&run, output, path.as_deref(), &terminal);
+    if let Some(error) = &incomplete {
         terminal.line(&format!("kneepoint: the run file is incomplete: {error}"));
-        return Ok(ExitCode::from(FAILED));
     }
-    match outcome {
-        _ if interrupted => Ok(ExitCode::from(INTERRUPTED)),
-        Ok(()) => Ok(judged(&run)),
+    let code = match outcome {
+        _ if interrupted => ExitCode::from(INTERRUPTED),
+        Ok(()) => judged(&run),
         Err(_) => {
             // As the run says it, without secrets.
             let why = run.ended.strip_prefix(FAILURE).unwrap_or(&run.ended);
             terminal.line(&format!("kneepoint: {why}"));
-            Ok(ExitCode::from(FAILED))
+            ExitCode::from(FAILED)
         }
-    }
+    };
+    let is_kept = is_written && incomplete.is_none();
+    Ok(if is_kept {
+        code
+    } else {
+        ExitCode::from(FAILED)
+    })
 }
 
 /// The exit code of a run that went well: what its gate says, where it has one; that remedies could not be judged, where it
-/// tried some.
+/// tried some; an error, where the stack served nothing.
 fn judged(run: &Run) -> ExitCode {
     match run
         .gate
         .as_ref()
         .map(kneepoint_model::GateResult::counts_as)
     {
+        None if found_no_rate(run) => ExitCode::from(FAILED),
         None if !run.undecided().is_empty() => ExitCode::from(UNDECIDED),
         None | Some(GateVerdict::Pass) => ExitCode::SUCCESS,
         Some(GateVerdict::Fail) => ExitCode::from(FOUND),
@@ -262,55 +271,10 @@ fn judged(run: &Run) -> ExitCode {
     }
 }
 
-fn write_results(
-    run: &Run,
-    output: &OutputArgs,
-    path: Option<&Path>,
-    terminal: &Terminal,
-) -> Result<()> {
-    let mut files: Vec<(String, String)> = Vec::new();
-    if let Some(path) = path {
-        files.push(("run file".into(), path.display().to_string()));
-    }
-    if !output.no_report && output.html.is_none() {
-        let page = output.runs.join(format!("{}.html", run.id));
-        match write_new(&page, &rendered(run, "html", &Options::default())?) {
-            Ok(()) => files.push(("report".into(), page.display().to_string())),
-            Err(error) => terminal.line(&format!(
-                "kneepoint: cannot write the report {}: {error}",
-                page.display()
-            )),
-        }
-    }
-    let asked = [
-        ("json", &output.json),
-        ("markdown", &output.markdown),
-        ("junit", &output.junit),
-        ("html", &output.html),
-    ];
-    let asked = asked.map(|(format, target)| Some((format, target.as_deref()?)));
-    for (format, target) in asked.into_iter().flatten() {
-        write_text(target, &rendered(run, format, &Options::default())?)?;
-        if format == "html" && target != Path::new("-") {
-            files.push(("report".into(), target.display().to_string()));
-        }
-    }
-    if !asked
-        .into_iter()
-        .flatten()
-        .any(|(_, target)| target == Path::new("-"))
-    {
-        print(&rendered(
-            &without_its_failure(run),
-            "terminal",
-            &Options {
-                styles: styles(),
-                files,
-                against: None,
-            },
-        )?)?;
-    }
-    Ok(())
+/// Whether a run that was to find R* of one stack ended with a stack that serves nothing.
+fn found_no_rate(run: &Run) -> bool {
+    let last = run.limit("best").or_else(|| run.limit("base"));
+    run.contest.is_none() && last.is_some_and(LimitResult::serves_nothing)
 }
 
 /// The run as its summary is printed here: why it failed is said on standard error, and once is enough.
@@ -393,7 +357,7 @@ fn print_to(out: &mut impl Write, text: &str) -> Result<()> {
 mod tests {
     use super::*;
     use kneepoint_model::run::Decision;
-    use kneepoint_model::{Confidence, Effect, Finding, GateResult, Layer};
+    use kneepoint_model::{Confidence, Effect, Finding, GateResult, Interval, Layer};
 
     #[test]
     fn a_report_is_not_written_through_a_planted_link() {
@@ -470,6 +434,20 @@ mod tests {
         let mut failed = undecided(Confidence::Suspected);
         failed.decisions[0].failed = true;
         check(failed, 0);
+        // A stack that does not answer is an error.
+        let serving = |estimate: f64| Run {
+            limits: vec![LimitResult {
+                arm: "base".into(),
+                rate_hz: Interval {
+                    estimate,
+                    ..Interval::default()
+                },
+                ..LimitResult::default()
+            }],
+            ..Run::default()
+        };
+        check(serving(0.0), 2);
+        check(serving(40.0), 0);
         check(gated(Pass, Inconclusive), 0);
         check(gated(Fail, Inconclusive), 1);
         check(gated(Inconclusive, Inconclusive), 3);

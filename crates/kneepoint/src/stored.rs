@@ -4,7 +4,10 @@ use anyhow::{Context as _, Result, bail};
 use kneepoint_experiment::RunStore;
 use std::path::{Path, PathBuf};
 
-/// The run file of this name: a path, or the beginning of a run's id in the directory of runs; the newest run for
+/// The ending of run files.
+const EXTENSION: &str = "kneepoint.sqlite";
+
+/// The run file of this name: a path, or a run's id in the directory of runs, or the beginning of one; the newest run for
 /// `None`.
 ///
 /// # Errors
@@ -16,16 +19,19 @@ pub fn find(runs: &Path, name: Option<&str>) -> Result<PathBuf> {
         return Ok(name.into());
     }
     let files = RunStore::list(runs);
-    if let Some(name) = name
-        && is_path(name)
-    {
-        bail!("there is no file {name}");
-    }
     if files.is_empty() && name.is_none() {
         bail!(
             "there are no runs in {} yet: kneepoint limit, diagnose or tune makes one, --runs DIR names another directory",
             runs.display()
         );
+    }
+    // A run that began in the same second as another has its id and a number.
+    let of = |id: &str| {
+        let whole = format!("{id}.{EXTENSION}");
+        files.iter().find(|path| path.ends_with(&whole))
+    };
+    if let Some(file) = name.and_then(of) {
+        return Ok(file.clone());
     }
     let wanted = name.unwrap_or("");
     let matching: Vec<PathBuf> = files
@@ -35,6 +41,9 @@ pub fn find(runs: &Path, name: Option<&str>) -> Result<PathBuf> {
                 .is_some_and(|file| file.to_string_lossy().starts_with(wanted))
         })
         .collect();
+    if matching.is_empty() && is_path(wanted) {
+        bail!("there is no file {wanted}");
+    }
     if matching.len() > 1 && name.is_some() {
         let names = matching
             .iter()
@@ -51,7 +60,7 @@ pub fn find(runs: &Path, name: Option<&str>) -> Result<PathBuf> {
     })
 }
 
-/// Whether a name can only be meant as a file's: the id of a run has neither directories nor an ending.
+/// Whether a name that is no run's was meant as a file's: it has directories or an ending.
 fn is_path(name: &str) -> bool {
     name.contains('/') || Path::new(name).extension().is_some()
 }
@@ -80,5 +89,25 @@ mod tests {
         std::fs::write(&one, "").expect("written");
         check(runs.path(), Some("2027"), "no run `2027` in");
         assert_eq!(find(runs.path(), None).expect("the newest"), one);
+    }
+
+    #[test]
+    fn a_run_is_found_by_the_id_that_it_is_listed_with() {
+        let runs = tempfile::tempdir().expect("temp dir");
+        let ids = [
+            "20260101-000000-shop.example.com-limit",
+            "20260101-000000-shop.example.com-limit_2",
+        ];
+        for id in ids {
+            let file = runs.path().join(format!("{id}.{EXTENSION}"));
+            std::fs::write(&file, "").expect("written");
+            assert_eq!(find(runs.path(), Some(id)).expect("it is there"), file);
+        }
+        // Both are there by now.
+        let first = find(runs.path(), Some(ids[0])).expect("one of two");
+        assert!(first.ends_with(format!("{}.{EXTENSION}", ids[0])));
+        let begun = "20260101-000000-shop.example";
+        check(runs.path(), Some(begun), "fits several runs");
+        check(runs.path(), Some("shop.example"), "there is no file");
     }
 }

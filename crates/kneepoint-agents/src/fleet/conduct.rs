@@ -478,37 +478,42 @@ fn bound_ms(own: Offset, all: &[(Offset, u64)]) -> f64 {
     own.within_ns.saturating_add(worst) as f64 / 1e6
 }
 
-/// What every agent of a load must have something of, so that none waits for what never comes: connections, workers and
-/// requests of a loop, arrivals of a schedule.
+/// What every agent of a load must have something of, so that none waits for what never comes: connections, users,
+/// workers and requests of a loop, arrivals of a schedule.
 fn seats(plan: &LoadPlan) -> Vec<Seats> {
     let connections = 0..plan.max_connections as u64;
+    let users = plan.users().map(|all| 0..u64::from(all));
+    let mut seats: Vec<Seats> = users.into_iter().chain([connections]).collect();
     match &plan.mode {
         Mode::Closed(closed) => {
-            let workers = 0..u64::from(closed.workers);
-            let requests = closed.requests.map(|all| 0..all);
-            [connections, workers].into_iter().chain(requests).collect()
+            seats.push(0..u64::from(closed.workers));
+            seats.extend(closed.requests.map(|all| 0..all));
         }
         Mode::Open { schedule, arrivals } => {
             let all = schedule.total_arrivals();
             let skipped = schedule.area(plan.skip.as_secs_f64()).ceil() as u64;
             let skipped = skipped.min(all);
-            let arrivals = match arrivals {
+            seats.push(match arrivals {
                 Arrivals::Even => skipped..all,
                 // By chance one may have none; of ten on average, next to never.
                 Arrivals::Poisson { .. } => 0..(all - skipped).div_ceil(AT_RANDOM),
-            };
-            vec![connections, arrivals]
+            });
         }
     }
+    seats
 }
 
-/// How many threads an agent has with a share: in a loop, each has a worker.
+/// How many threads an agent has with a share: in a loop, each has a worker, and a user where requests are users'.
 fn threads(plan: &LoadPlan, share: &Share) -> usize {
     let most = match &plan.mode {
         Mode::Closed(closed) => share.count_below(closed.workers.into()) as usize,
         Mode::Open { .. } => usize::MAX,
     };
-    plan.threads.min(share.slots().len()).min(most.max(1))
+    let users = plan
+        .users()
+        .map_or(usize::MAX, |all| share.count_below(all.into()) as usize);
+    let most = most.min(users).max(1);
+    plan.threads.min(share.slots().len()).min(most)
 }
 
 #[cfg(test)]
@@ -554,6 +559,9 @@ mod tests {
         let mut few = open("const(100,1)", Arrivals::Even);
         few.max_connections = 2;
         assert_eq!(seated(&few), 2);
+        few.workload.requests[0].session = true;
+        few.workload.users = 1;
+        assert_eq!(seated(&few), 1);
     }
 
     #[test]

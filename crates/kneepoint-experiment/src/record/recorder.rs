@@ -150,12 +150,6 @@ impl<'a> Recorder<'a> {
         Some(Flight::new(store, self.budget.began()))
     }
 
-    /// Why the run file is incomplete, when it is.
-    #[must_use]
-    pub fn store_error(&self) -> Option<&str> {
-        self.store_error.as_deref()
-    }
-
     /// Time since the run began.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
@@ -368,12 +362,12 @@ impl<'a> Recorder<'a> {
         self.append(&Record::Decisions(all));
     }
 
-    /// Closes the run and hands it over.
+    /// Closes the run and hands it over, with why its file is incomplete, when it is.
     #[must_use]
-    pub fn end(mut self, how: &str) -> Run {
+    pub fn end(mut self, how: &str) -> (Run, Option<String>) {
         self.write(Record::End(how.to_owned()));
         self.secrets.take_out_of(&mut self.run);
-        self.run
+        (self.run, self.store_error)
     }
 }
 
@@ -413,6 +407,18 @@ fn other_pages(arm: &str, load: &LoadPoint, errors: f64) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_run_file_that_lacks_nothing_but_its_end_is_incomplete() {
+        let directory = tempfile::tempdir().expect("temp dir");
+        let recorder = Recorder::of_load(directory.path(), &(), Arc::default()).expect("a run");
+        let file = recorder.path().expect("a file").to_owned();
+        let other = rusqlite::Connection::open(file).expect("a database");
+        other.execute_batch("drop table record").expect("dropped");
+        let (run, incomplete) = recorder.end("finished");
+        assert_eq!(run.ended, "finished");
+        assert!(incomplete.is_some());
+    }
 
     /// Whether something is said of a load in which so many of 1000 answers were another page.
     fn told(wrong: u64) -> Option<String> {

@@ -133,15 +133,24 @@ where
     if let Some(noise) = &mut result.noise {
         noise.reference_ms = bench.canary_ms();
     }
-    if !only_looks || result.rate_hz.estimate <= 0.0 {
+    if !only_looks || result.serves_nothing() {
         for warning in &result.warnings {
             recorder.warn(warning.clone());
         }
     }
+    if !result.serves_nothing() {
+        let its_limit = subject.its_limit(recorder.run());
+        recorder.result(found(&its_limit, &result));
+    }
+    recorder.write(Record::Limit(result.clone()));
+    Ok(result)
+}
+
+/// `R* is 38.5/s (95 %: 37.2/s to 39.8/s), bound by p95; 18 steps, ...`.
+fn found(its_limit: &str, result: &LimitResult) -> String {
     let (rate, unit) = (result.rate_hz, result.unit());
     let besides = result.besides_visits();
-    let its_limit = subject.its_limit(recorder.run());
-    recorder.result(format!(
+    format!(
         "{its_limit} is {} (95 %: {} to {}{}), bound by {}; {} steps, {}{}",
         unit.format(rate.estimate),
         unit.format(rate.low),
@@ -149,11 +158,9 @@ where
         besides.map_or_else(String::new, |besides| format!("; that is {besides}")),
         result.bound_by,
         result.steps.len(),
-        confirmed(&result),
-        at_reference(&result),
-    ));
-    recorder.write(Record::Limit(result.clone()));
-    Ok(result)
+        confirmed(result),
+        at_reference(result),
+    )
 }
 
 /// What the longer stretch of load said, in words: of its own rate, which may be far below R*.

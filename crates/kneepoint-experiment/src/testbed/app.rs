@@ -5,8 +5,8 @@ use super::offers;
 use crate::error::ExperimentError;
 use kneepoint_linux::file::open_untrusted;
 use kneepoint_model::{AppKind, Change, CommandSpec, FilePatch, Scenario};
-use kneepoint_stack::TierContext;
 use kneepoint_stack::application::OBJECT_CACHE;
+use kneepoint_stack::{ConfigText, Program, Server, TierContext};
 use rustix::fs::OFlags;
 use std::collections::BTreeMap;
 use std::io::{self, Read as _};
@@ -120,6 +120,22 @@ pub(super) fn follow(text: &str, original: &Path, copy: &Path) -> String {
         rest = after;
     }
     result + rest
+}
+
+/// A configuration with all that it includes: those files name the application's directory, too, and mean the copy.
+///
+/// # Errors
+/// One of them cannot be used.
+pub(super) fn gathered(
+    server: &dyn Server,
+    config: ConfigText,
+    program: &Program,
+    original: &Path,
+    copy: &Path,
+) -> Result<ConfigText, ExperimentError> {
+    let mut config = server.gathered(config, program)?;
+    config.text = follow(&config.text, original, copy);
+    Ok(config)
 }
 
 fn apply(
@@ -322,6 +338,22 @@ mod tests {
         ] {
             check(other, other);
         }
+    }
+
+    #[test]
+    fn what_a_configuration_includes_names_the_copy() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let admin = dir.path().join("admin.conf");
+        std::fs::write(admin, "alias /srv/app/admin/$1;\n").expect("a file");
+        let config = ConfigText {
+            path: dir.path().join("site.conf"),
+            text: "include admin.conf;\n".to_owned(),
+        };
+        let nginx = kneepoint_stack::server("nginx").expect("nginx");
+        let (original, copy) = (Path::new("/srv/app"), Path::new("/lab/php/app"));
+        let config = gathered(nginx, config, &Program::default(), original, copy);
+        let text = config.expect("all is there").text;
+        assert!(text.contains("alias /lab/php/app/admin/$1;"), "{text}");
     }
 
     #[test]

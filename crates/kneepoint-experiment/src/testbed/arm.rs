@@ -1,6 +1,7 @@
 //! One configuration of the whole stack, standing.
 
 mod changes;
+mod context;
 pub(super) mod difference;
 pub(super) mod doubles;
 mod facts;
@@ -11,18 +12,15 @@ pub(crate) use facts::AppFacts;
 use super::app::ReplacedLine;
 use super::copy::{OwnerIds, Pristine, PrivateCopy};
 use super::seen::Told;
-use super::{CLIENT, Testbed, app, chain, log, offers};
+use super::{CLIENT, Testbed, app, chain, log};
 use crate::error::ExperimentError;
 use kneepoint_lab::{HostInfo, HostPlan, Lab, Process};
 use kneepoint_load::Target;
 use kneepoint_model::{
-    Address, Change, CommandSpec, Layer, PeerKind, PeerSpec, RunningTier, Scenario, Stack, Tier,
-    TierSpec, Workload,
+    Address, Change, CommandSpec, Layer, PeerSpec, RunningTier, Scenario, Stack, Tier, TierSpec,
+    Workload,
 };
-use kneepoint_stack::{
-    AppContext, ConfigFile, ConfigText, Program, RenderedTier, TierContext, install, php_user,
-    server, unpack_seed,
-};
+use kneepoint_stack::{ConfigFile, RenderedTier, install, php_user, server};
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::net::IpAddr;
@@ -320,10 +318,8 @@ fn stand_up_tier(
             program
         }
     };
-    let mut context = context(testbed, scenario, spec, &host, program, nonce, standing)?;
-    if let Some(config) = context.config.take() {
-        context.config = Some(server.gathered(config, &context.program)?);
-    }
+    let mut context =
+        context::context(testbed, scenario, spec, &host, program, nonce, standing)?;
     let rendered = server.render(&context)?;
     install(&rendered)?;
     for command in &rendered.prepare {
@@ -376,58 +372,6 @@ fn pristine(testbed: &mut Testbed, root: &Path) -> Result<Arc<Pristine>, Experim
     Ok(pristine)
 }
 
-/// Everything the configuration of a tier depends on.
-fn context(
-    testbed: &Testbed,
-    scenario: &Scenario,
-    spec: &TierSpec,
-    host: &HostInfo,
-    program: Program,
-    nonce: &str,
-    standing: &Standing,
-) -> Result<TierContext, ExperimentError> {
-    let own_network = host.netns.is_some();
-    let has_web = scenario.tiers.iter().any(|tier| tier.layer == Layer::Web);
-    let reachable = standing
-        .addresses
-        .iter()
-        .filter(|(layer, _)| chain::connects_to(spec.layer, *layer, has_web));
-    Ok(TierContext {
-        layer: spec.layer,
-        port: if own_network {
-            None
-        } else {
-            Some(testbed.lab.free_port(&host.name)?)
-        },
-        address: host.address,
-        upstream: chain::upstream(spec.layer, &standing.addresses),
-        peers: reachable.cloned().collect(),
-        app: app_context(spec.layer, scenario, host, standing)?,
-        config: read(spec.config.as_deref(), scenario, standing)?,
-        ini: read(spec.ini.as_deref(), scenario, standing)?,
-        seed: spec
-            .seed
-            .as_deref()
-            .map(|seed| unpack_seed(seed, &host.dir, spec.server.as_str(), &program))
-            .transpose()?,
-        program,
-        statements: changes::statements(scenario, spec.layer),
-        template: if spec.layer == Layer::Db {
-            testbed.db_templates.get(spec.server.as_str()).cloned()
-        } else {
-            None
-        },
-        settings: spec.settings.clone(),
-        cpus: host.cpus,
-        memory_bytes: host.memory_bytes,
-        unix_socket: spec.unix_socket,
-        own_network,
-        as_root: rustix::process::geteuid().is_root(),
-        nonce: nonce.to_owned(),
-        dir: host.dir.clone(),
-    })
-}
-
 /// Keeps a copy of the first database's fresh, stopped data directory, so that further arms need no initialisation.
 fn keep_template(
     testbed: &mut Testbed,
@@ -448,30 +392,6 @@ fn keep_template(
     must_succeed(&testbed.lab, CLIENT, &command)?;
     testbed.db_templates.insert(kind.to_owned(), template);
     Ok(())
-}
-
-fn app_context(
-    layer: Layer,
-    scenario: &Scenario,
-    host: &HostInfo,
-    standing: &Standing,
-) -> Result<AppContext, ExperimentError> {
-    let mut context = AppContext {
-        root: standing.root(scenario).to_owned(),
-        front: scenario.front.clone(),
-        env: BTreeMap::new(),
-        takes_mail: scenario
-            .peers
-            .iter()
-            .any(|peer| peer.kind == PeerKind::Smtp),
-    };
-    if layer == Layer::Php {
-        context.env = standing.env.clone();
-        let own = app::environment(scenario, &host.dir, &context.root)?;
-        let offers = offers::with_root(&standing.env, &context.root);
-        context.env.extend(offers::filled(own, &offers));
-    }
-    Ok(context)
 }
 
 fn running_tier(
@@ -495,24 +415,6 @@ fn running_tier(
         logs: rendered.logs.clone(),
         workers: rendered.workers.clone(),
     }
-}
-
-/// A configuration file of the user. Where it names the application's directory, it means the copy.
-fn read(
-    path: Option<&Path>,
-    scenario: &Scenario,
-    standing: &Standing,
-) -> Result<Option<ConfigText>, ExperimentError> {
-    path.map(|path| {
-        let text = std::fs::read_to_string(path).map_err(|error| {
-            ExperimentError::Unfit(format!("cannot read {}: {error}", path.display()))
-        })?;
-        Ok(ConfigText {
-            path: path.to_owned(),
-            text: app::follow(&text, &scenario.root, standing.root(scenario)),
-        })
-    })
-    .transpose()
 }
 
 /// The user's own files of configuration, beside those of the application.

@@ -1,6 +1,7 @@
 //! Refuses closed loops, sessions and source addresses that cannot be, by name and with what to do.
 
 use crate::plan::error::LoadError;
+use kneepoint_model::schedule::text::LONGEST;
 use kneepoint_model::{Address, ClosedLoop, Schedule, Sessions, Slo, ThinkTime, Workload};
 use std::net::IpAddr;
 use std::time::Duration;
@@ -15,8 +16,6 @@ const MOST_SLOWEST: u64 = 100_000;
 const MOST_PIECES: usize = 100_000;
 /// Highest rate per second, far beyond what a machine sends.
 const HIGHEST_HZ: f64 = 1e8;
-/// Longest time of anything: a year.
-const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
 fn wrong(problem: String) -> Result<(), LoadError> {
     Err(LoadError::Plan { problem })
@@ -50,7 +49,7 @@ pub(crate) fn check_slowest(count: usize) -> Result<(), LoadError> {
     ))
 }
 
-/// Refuses a time that clocks do not reach.
+/// Refuses a time that clocks do not reach: one beyond the longest that a schedule may have.
 pub(crate) fn check_time(what: &str, time: Duration) -> Result<(), LoadError> {
     if time <= LONGEST {
         return Ok(());

@@ -171,6 +171,15 @@ impl LoadPlan {
             .map_or(all, |share| share.count_below(all))
     }
 
+    /// How many users take turns at the requests that keep cookies or values. `None` where no request does, and where
+    /// visits bring users of their own.
+    #[must_use]
+    pub fn users(&self) -> Option<u32> {
+        let mut requests = self.workload.requests.iter();
+        let kept = requests.any(|request| request.session || !request.captures.is_empty());
+        (kept && self.workload.sessions.is_none()).then_some(self.workload.users)
+    }
+
     /// Refuses what cannot be sent, and numbers beyond what anybody means. It costs little, whatever the numbers are.
     ///
     /// # Errors
@@ -200,6 +209,15 @@ impl LoadPlan {
         }
         limits::check_connections(self.max_connections)?;
         limits::check_count("users", self.workload.users.into())?;
+        if let Some(all) = self.users()
+            && self.own(all.into()) < self.threads as u64
+        {
+            return wrong(format!(
+                "fewer users ({}) than threads ({}); use no more threads than users, or more users",
+                self.own(all.into()),
+                self.threads
+            ));
+        }
         limits::check_slowest(self.slowest)?;
         limits::check_time("a start that is left out", self.skip)?;
         limits::check_slo(&self.slo)?;
@@ -249,4 +267,40 @@ pub struct Progress {
     pub completed: Vec<Second>,
     /// Beside each of `completed`, the response times of its `Ok` requests; `None` where none ended so.
     pub completed_response: Vec<Option<Box<LatencyHistogram>>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kneepoint_model::{Address, Sessions};
+
+    #[test]
+    fn no_thread_is_without_a_user() {
+        let mode = Mode::Open {
+            schedule: "const(1,1)".parse().expect("a schedule"),
+            arrivals: Arrivals::Even,
+        };
+        let target = Target::http(Address::Unix("/x".into()), "x");
+        let mut plan = LoadPlan::new(target, Workload::single("/"), mode);
+        let said = |plan: &LoadPlan| plan.check().map_err(|refused| refused.to_string());
+        plan.threads = 2;
+        plan.workload.users = 1;
+        assert_eq!(said(&plan), Ok(()), "no request keeps anything");
+        plan.workload.requests[0].session = true;
+        let refused = said(&plan).expect_err("one user for two threads");
+        assert!(
+            refused.contains("fewer users (1) than threads (2)"),
+            "{refused}"
+        );
+        plan.workload.users = 2;
+        assert_eq!(said(&plan), Ok(()));
+        plan.share = Share::new(vec![0, 2, 3], 4);
+        let refused = said(&plan).expect_err("the other user is somebody else's");
+        assert!(refused.contains("fewer users (1)"), "{refused}");
+        plan.workload.sessions = Some(Sessions {
+            lengths: vec![(1, 1.0)],
+            ..Sessions::default()
+        });
+        assert_eq!(said(&plan), Ok(()), "each visit has a user of its own");
+    }
 }

@@ -188,6 +188,14 @@ fn held() -> bool {
     true
 }
 
+impl LimitResult {
+    /// Whether no rate was found at which the SLO holds, since no request succeeded, not even one at a time.
+    #[must_use]
+    pub fn serves_nothing(&self) -> bool {
+        self.rate_hz.estimate <= 0.0
+    }
+}
+
 /// How noisy the machine was while a limit was searched.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct LimitNoise {

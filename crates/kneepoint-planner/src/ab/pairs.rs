@@ -8,6 +8,7 @@
 //! What other programs used is a covariate. Where the CPU binds, a step alone counts for the share of the machine that there
 //! was for it; and a pair whose steps had unlike shares counts for less.
 
+use super::failed::Failed;
 use super::{Side, order_bit, slope};
 use kneepoint_model::statistics::autocorrelation::lag_one;
 use kneepoint_model::statistics::sequential::{Combined, MIN_PAIRS_UNKNOWN, Paired, Scatter};
@@ -33,8 +34,6 @@ const UNLIKE: f64 = 0.15;
 const MOST_FAILED: f64 = 0.02;
 /// Fewest served requests of a step of which the CPU time means something, or how many they are.
 const FEWEST_SERVED: u64 = 10;
-/// By how much a larger share of the requests of one arm must fail for what it serves not to speak for it \[ours\].
-const FAILS_MORE: f64 = 0.01;
 /// Autocorrelation of the pairs beyond which neighbours are merged (docs/noise.md).
 const RESEMBLANCE: f64 = 0.15;
 /// Factor between the arms beyond which cost is not asked: a slow arm's work drives the fast one's out of the caches, so that
@@ -100,30 +99,8 @@ pub(crate) struct Pairs {
     alone: Vec<(Turn, Turn)>,
     /// ln(CPU a request of A / the same of B) of each step of both at once.
     cost: Vec<f64>,
-    /// Requests of each arm alone, and how many of them failed.
-    asked: [Asked; 2],
+    failed: Failed,
     void: usize,
-}
-
-/// Requests, and how many failed.
-#[derive(Debug, Clone, Copy, Default)]
-struct Asked {
-    requests: u64,
-    failed: u64,
-}
-
-impl Asked {
-    fn take(&mut self, point: &LoadPoint) {
-        self.requests += point.arrivals;
-        self.failed += point.outcomes.failed();
-    }
-
-    /// The share that failed, and its variance.
-    fn failed(self) -> (f64, f64) {
-        let requests = self.requests.max(1) as f64;
-        let share = (self.failed as f64 / requests).min(1.0);
-        (share, share * (1.0 - share) / requests)
-    }
 }
 
 impl Pairs {
@@ -135,7 +112,7 @@ impl Pairs {
             pending: (None, None),
             alone: Vec::new(),
             cost: Vec::new(),
-            asked: [Asked::default(); 2],
+            failed: Failed::default(),
             void: 0,
         }
     }
@@ -187,7 +164,7 @@ impl Pairs {
             idle: point.health.idle_share.map(|idle| idle / there_was),
             end: said.end,
         };
-        self.asked[side as usize].take(point);
+        self.failed.take(side, point);
         match side {
             Side::A => self.pending.0 = Some(turn),
             Side::B => self.pending.1 = Some(turn),
@@ -202,14 +179,9 @@ impl Pairs {
         }
     }
 
-    /// Whether more requests fail on this side than on the other, by the steps alone: what it serves more does not speak for it.
-    pub(crate) fn fails_more(&self, side: Side) -> bool {
-        let [own, other] = match side {
-            Side::A => [self.asked[0], self.asked[1]],
-            Side::B => [self.asked[1], self.asked[0]],
-        };
-        let ((own, by), (other, at)) = (own.failed(), other.failed());
-        own - other > FAILS_MORE + 2.0 * (by + at).sqrt()
+    /// What failed of each arm alone.
+    pub(crate) fn failed(&self) -> &Failed {
+        &self.failed
     }
 
     /// Takes in a step of both at once.
@@ -588,27 +560,6 @@ mod tests {
         };
         assert_eq!(take(0, 7), (0, 1, false));
         assert_eq!(take(0, 100), (1, 1, true));
-    }
-
-    #[test]
-    fn an_arm_that_serves_more_and_refuses_more_is_known() {
-        let check = |failed: [u64; 2], expected: [bool; 2]| {
-            let mut pairs = Pairs::new(7, true);
-            for (side, failed) in [(Side::A, failed[0]), (Side::B, failed[1])] {
-                let mut point = point(1000, 1.0, (0.0, 0.0));
-                point.arrivals += failed;
-                let outcomes = &mut point.outcomes.by_outcome;
-                outcomes.insert(Outcome::HttpError, failed);
-                pairs.record_alone(side, served(&point), &point);
-            }
-            let told = [Side::A, Side::B].map(|side| pairs.fails_more(side));
-            assert_eq!(told, expected, "{failed:?}");
-        };
-        check([0, 400], [false, true]);
-        check([400, 0], [true, false]);
-        check([400, 400], [false, false]);
-        // A few are chance.
-        check([0, 8], [false, false]);
     }
 
     #[test]

@@ -33,7 +33,7 @@ fn render(run: &Run, _: &Options) -> String {
     if let Some(gate) = &run.gate {
         let cases = gate.claims.iter().enumerate();
         suite.add_test_cases(
-            cases.map(|(nth, claim)| claimed(&summary.subject, gate, claim, nth == 0)),
+            cases.map(|(nth, claim)| claimed(&summary.subject, run, gate, claim, nth == 0)),
         );
     }
     let mut lines = vec![summary.verdict];
@@ -85,11 +85,17 @@ fn told(run: &Run, limit: &LimitResult) -> String {
     ))
 }
 
-fn claimed(subject: &str, gate: &GateResult, claim: &GateClaim, decides: bool) -> TestCase {
+fn claimed(
+    subject: &str,
+    run: &Run,
+    gate: &GateResult,
+    claim: &GateClaim,
+    decides: bool,
+) -> TestCase {
     let most = words::share(gate.max_loss);
     let name = plain(&format!("{}: at most {most} lost", claim.quantity));
     let mut case = case(subject, &name, held(gate, claim, decides));
-    case.set_system_out(compared(gate, claim));
+    case.set_system_out(compared(run, gate, claim));
     case
 }
 
@@ -111,9 +117,9 @@ fn held(gate: &GateResult, claim: &GateClaim, decides: bool) -> TestCaseStatus {
     }
 }
 
-fn compared(gate: &GateResult, claim: &GateClaim) -> String {
+fn compared(run: &Run, gate: &GateResult, claim: &GateClaim) -> String {
     let mut lines = vec![format!("against {}", gate.baseline)];
-    if let Some((before, now)) = gate::rates(claim) {
+    if let Some((before, now)) = gate::rates(claim, run.unit()) {
         lines.push(format!("before {before}, now {now}"));
     }
     lines.push(claim.conditions.clone());

@@ -92,6 +92,7 @@ pub(crate) fn facts(plan: &CapacityPlan) -> Vec<(&'static str, String)> {
     ));
     facts.extend(plan.hold_out.map(|kept| ("Test", test(&kept))));
     facts.extend(plan.verified.map(|verified| ("Verified", off(&verified))));
+    facts.extend(plan.need.map(|need| ("Hosts", hosts(&need))));
     facts.extend(plan.need.map(|need| ("Each host", each_host(&need))));
     facts
 }
@@ -198,6 +199,15 @@ fn test(kept: &HoldOut) -> String {
     )
 }
 
+fn hosts(need: &Need) -> String {
+    format!(
+        "{} for {}, {} with one to spare",
+        need.hosts,
+        words::rate(need.rate_hz),
+        need.hosts_with_spare
+    )
+}
+
 fn each_host(need: &Need) -> String {
     let mut parts = vec![
         format!("at most {}", words::rate(need.per_host_hz)),
@@ -258,8 +268,9 @@ fn interval_ms(interval: &Interval) -> String {
 mod tests {
     use super::*;
     use crate::words::plain;
-    use kneepoint_model::Layer;
     use kneepoint_model::capacity::{Demand, InTurns};
+    use kneepoint_model::run::LimitResult;
+    use kneepoint_model::{Layer, Run};
 
     fn interval(low: f64, estimate: f64, high: f64) -> Interval {
         Interval {
@@ -379,6 +390,24 @@ mod tests {
             "10 000 users with 30 s between pages: 333/s needs 5 hosts such as this one, 6 with one to spare. R* is \
              predicted at 98.0/s (90.0 to 103), from no more than 53 % of it."
         );
+    }
+
+    #[test]
+    fn a_plan_that_was_verified_still_says_first_what_was_asked_for() {
+        let run = Run {
+            command: "plan".into(),
+            capacity: Some(planned()),
+            limits: vec![LimitResult {
+                arm: "base".into(),
+                rate_hz: interval(94.0, 100.0, 106.0),
+                ..LimitResult::default()
+            }],
+            ..Run::default()
+        };
+        let told = crate::summarise(&run);
+        assert_eq!(told.outcome, crate::RunOutcome::Plan);
+        assert_eq!(told.verdict, plain(&sentence(&planned())));
+        assert_eq!(fact("Hosts"), "5 for 333/s, 6 with one to spare");
     }
 
     #[test]

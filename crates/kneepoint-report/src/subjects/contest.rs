@@ -8,7 +8,7 @@ use crate::tables::{self, Table, unknown};
 use crate::words;
 use kneepoint_model::Verdict;
 use kneepoint_model::contest::{Carried, Contest, Contestant, Profile};
-use kneepoint_model::units::format_bytes;
+use kneepoint_model::units::{RateUnit, format_bytes};
 
 /// Who serves how much, against the first.
 pub(crate) fn sentence(contest: &Contest) -> String {
@@ -40,11 +40,11 @@ pub(crate) fn sentence(contest: &Contest) -> String {
     format!("{}.", told.join("; "))
 }
 
-/// All tables: what each can take and costs, then how it bore each profile.
-pub(crate) fn tables(contest: &Contest) -> Vec<Table> {
-    let mut tables = vec![overview(contest)];
+/// All tables: what each can take and costs, then how it bore each profile. Loads and limits count the unit.
+pub(crate) fn tables(contest: &Contest, unit: RateUnit) -> Vec<Table> {
+    let mut tables = vec![overview(contest, unit)];
     for (nth, profile) in contest.profiles.iter().enumerate() {
-        tables.push(of_profile(contest, nth, profile));
+        tables.push(of_profile(contest, unit, nth, profile));
     }
     tables
 }
@@ -67,7 +67,7 @@ pub(crate) fn notes(contest: &Contest) -> Vec<(String, String)> {
     notes
 }
 
-fn overview(contest: &Contest) -> Table {
+fn overview(contest: &Contest, unit: RateUnit) -> Table {
     let first = contest
         .contestants
         .first()
@@ -83,9 +83,10 @@ fn overview(contest: &Contest) -> Table {
     ];
     let rows = contest.contestants.iter().map(|it| {
         let carried = it.carried.first();
+        let limit = it.limit.as_ref();
         vec![
             it.name.clone(),
-            it.limit.as_ref().map_or_else(unknown, words::rate_interval),
+            limit.map_or_else(unknown, |limit| words::interval_in(unit, limit)),
             against(it, first),
             ms(carried.and_then(Carried::cpu_ms_per_request)),
             carried
@@ -110,18 +111,18 @@ fn against(it: &Contestant, first: &str) -> String {
     }
 }
 
-fn of_profile(contest: &Contest, nth: usize, profile: &Profile) -> Table {
+fn of_profile(contest: &Contest, unit: RateUnit, nth: usize, profile: &Profile) -> Table {
     let title = format!(
         "{}: {} offered, {} steps of {:.0} s in turns; response times in ms",
         words::sentence(&profile.name),
-        words::rate(profile.rate_hz),
+        words::rate_in(unit, profile.rate_hz),
         profile.rounds,
         profile.step_s
     );
     let empty = Carried::default();
     let rows = contest.contestants.iter();
     let rows = rows.map(|it| (it.name.as_str(), it.carried.get(nth).unwrap_or(&empty)));
-    tables::percentiles(title, rows)
+    tables::percentiles(title, unit, rows)
 }
 
 fn ms(time_ms: Option<f64>) -> String {
@@ -210,7 +211,7 @@ mod tests {
     fn check(second: Contestant, expected: &Expect) {
         let contest = contest(second);
         let mut text = format!("{}\n", sentence(&contest));
-        for table in tables(&contest) {
+        for table in tables(&contest, RateUnit::Requests) {
             text.push_str(&format!(
                 "{}\n  {}\n",
                 table.title,
@@ -251,6 +252,17 @@ mod tests {
             apache: 
         "#]],
         );
+    }
+
+    #[test]
+    fn rates_of_visits_are_not_told_as_those_of_requests() {
+        let told = tables(&contest(Contestant::default()), RateUnit::Visits);
+        let cell = |table: usize, column: usize| words::plain(&told[table].rows[0][column]);
+        assert_eq!(cell(0, 1), "157 visits/s (150 to 164)");
+        assert_eq!(cell(1, 10), "10.0 requests/s");
+        let title = words::plain(&told[1].title);
+        let expected = "Standard: 10.0 visits/s offered";
+        assert!(title.starts_with(expected), "{title}");
     }
 
     #[test]

@@ -5,7 +5,8 @@ pub(crate) mod markdown;
 pub(crate) mod terminal;
 
 use crate::words;
-use kneepoint_model::gate::GateClaim;
+use kneepoint_model::gate::{GateClaim, judge};
+use kneepoint_model::units::RateUnit;
 use kneepoint_model::{GateResult, GateVerdict};
 
 /// The verdict in one sentence, with the numbers it rests on.
@@ -22,6 +23,14 @@ pub(crate) fn sentence(gate: &GateResult) -> String {
         }
         (GateVerdict::Inconclusive, Some(obstacle)) => {
             format!("Inconclusive: {obstacle}; {changed}, which may be due to that.")
+        }
+        // What it serves does not speak for an application that refuses more than before.
+        (GateVerdict::Inconclusive, None)
+            if judge(&claim.loss, gate.max_loss) == GateVerdict::Pass =>
+        {
+            format!(
+                "Inconclusive: {changed}, which excludes a loss of more than {most}, but more requests failed than before."
+            )
         }
         (GateVerdict::Inconclusive, None) => {
             format!(
@@ -51,10 +60,11 @@ fn signed(share: f64) -> String {
     format!("{sign}{}", words::share(share))
 }
 
-/// `45.1/s (43.6 to 46.2)` before and now, where they were measured as rates.
-pub(crate) fn rates(claim: &GateClaim) -> Option<(String, String)> {
+/// `45.1/s (43.6 to 46.2)` before and now, where they were measured as rates, which count this.
+pub(crate) fn rates(claim: &GateClaim, unit: RateUnit) -> Option<(String, String)> {
     let (before, now) = (claim.before_hz.as_ref()?, claim.now_hz.as_ref()?);
-    Some((words::rate_interval(before), words::rate_interval(now)))
+    let told = |rate| words::interval_in(unit, rate);
+    Some((told(before), told(now)))
 }
 
 /// What it was compared with and what may be lost.
@@ -84,7 +94,7 @@ mod tests {
             before_hz: None,
             now_hz: None,
             loss,
-            verdict: kneepoint_model::gate::judge(&loss, 0.05),
+            verdict: judge(&loss, 0.05),
             conditions: String::new(),
         };
         GateResult::new(
@@ -94,6 +104,25 @@ mod tests {
             vec![claim],
             doubts,
         )
+    }
+
+    #[test]
+    fn rates_say_what_they_count() {
+        let mut claim = gate(0.0, 0.01, 0.02, Vec::new()).claims.remove(0);
+        let rate = Interval {
+            low: 25.0,
+            estimate: 26.0,
+            high: 27.0,
+        };
+        (claim.before_hz, claim.now_hz) = (Some(rate), Some(rate));
+        for (unit, expected) in [
+            (RateUnit::Requests, "26.0/s (25.0 to 27.0)"),
+            (RateUnit::Visits, "26.0 visits/s (25.0 to 27.0)"),
+        ] {
+            let (before, now) = rates(&claim, unit).expect("rates");
+            assert_eq!(plain(&before), expected);
+            assert_eq!(plain(&now), expected);
+        }
     }
 
     #[test]
@@ -112,6 +141,13 @@ mod tests {
             &gate(-0.02, 0.03, 0.08, Vec::new()),
             "Inconclusive: R* changed by -3.0 % (-8.0 to +2.0), so that a loss of more than 5.0 % is neither shown nor \
              excluded.",
+        );
+        let mut refuses = gate(-0.024, -0.004, 0.016, Vec::new());
+        refuses.verdict = GateVerdict::Inconclusive;
+        check(
+            &refuses,
+            "Inconclusive: R* changed by +0.4 % (-1.6 to +2.4), which excludes a loss of more than 5.0 %, but more requests \
+             failed than before.",
         );
         check(
             &gate(

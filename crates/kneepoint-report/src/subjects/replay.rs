@@ -8,6 +8,7 @@ use crate::tables::{self, Table, unknown};
 use crate::words;
 use kneepoint_model::contest::Carried;
 use kneepoint_model::replay::{Claim, Diagnosed, Measure, Named, Replay, Stage};
+use kneepoint_model::units::RateUnit;
 use kneepoint_model::{Interval, Layer};
 use std::collections::BTreeSet;
 
@@ -99,7 +100,7 @@ pub(crate) fn tables(replay: &Replay) -> Vec<Table> {
                 stage.carried.get(nth).unwrap_or(&empty),
             )
         });
-        let mut table = tables::percentiles(title, rows);
+        let mut table = tables::percentiles(title, RateUnit::Requests, rows);
         borne(replay, nth, &mut table);
         all.push(table);
     }

@@ -230,8 +230,9 @@ fn outcome(run: &Run) -> RunOutcome {
         Some(gain) if gain.low > 1.0 => RunOutcome::Improved,
         Some(gain) if gain.high < 1.0 => RunOutcome::Worse,
         Some(_) => RunOutcome::Unchanged,
-        None if !run.limits.is_empty() => RunOutcome::Limit,
+        // A plan that was verified has an R*, too: what was asked for is the prediction.
         None if run.capacity.is_some() => RunOutcome::Plan,
+        None if !run.limits.is_empty() => RunOutcome::Limit,
         None if !run.observations.is_empty() || !run.findings.is_empty() => RunOutcome::Diagnosis,
         None => RunOutcome::Nothing,
     }
@@ -271,6 +272,9 @@ fn verdict(
     if let Some(contest) = &run.contest {
         return contest::sentence(contest);
     }
+    if let Some(plan) = &run.capacity {
+        return capacity::sentence(plan);
+    }
     match (base, run.headline()) {
         (Some(limit), Some(finding)) => format!(
             "{}. What limits it: {} ({}, {}{}).",
@@ -296,15 +300,22 @@ fn verdict(
             finding.confidence.name(),
             measured(run, finding),
         ),
-        (None, None) if run.capacity.is_some() => run
-            .capacity
-            .as_ref()
-            .map_or_else(String::new, capacity::sentence),
         (None, None) if outcome == RunOutcome::Diagnosis => {
             let text = not_found(run);
             format!("{}{}", text[..1].to_uppercase(), &text[1..])
         }
-        (None, None) => load::sentence(run).unwrap_or_else(|| "Nothing has been measured.".into()),
+        (None, None) => load::sentence(run).unwrap_or_else(|| nothing(run)),
+    }
+}
+
+/// What is said of a run that found nothing: a search that was ended in the midst has measured, and not in vain.
+fn nothing(run: &Run) -> String {
+    match run.trials.len() {
+        0 => "Nothing has been measured.".to_owned(),
+        steps => format!(
+            "R* was not found: the run ended after {}.",
+            words::counted(steps as u64, "step", "steps")
+        ),
     }
 }
 

@@ -31,7 +31,7 @@ const DURATION: &[&str] = &["duration", "ThreadGroup.duration"];
 
 fn read(text: &str) -> Result<Imported, Refusal> {
     let is_plan = text.starts_with('<');
-    let pairs = if is_plan { plan(text) } else { command(text)? };
+    let pairs = if is_plan { plan(text)? } else { command(text)? };
     let find = |names: &[&str]| {
         let mut found = pairs
             .iter()
@@ -121,15 +121,30 @@ fn command(text: &str) -> Result<Vec<(String, String)>, Refusal> {
     Ok(pairs)
 }
 
-/// The `<stringProp name="KEY">VALUE</stringProp>` of a test plan.
-fn plan(text: &str) -> Vec<(String, String)> {
-    let properties = text.split("Prop name=\"").skip(1);
+/// The `<stringProp name="KEY">VALUE</stringProp>` of the thread group of a test plan. Controllers behind it have loops of
+/// their own.
+fn plan(text: &str) -> Result<Vec<(String, String)>, Refusal> {
+    let mut groups = text.split("<ThreadGroup").skip(1);
+    let Some(group) = groups.next() else {
+        return Err(Refusal::new(
+            text,
+            "there is no thread group; write it from <ThreadGroup> to </ThreadGroup>",
+        ));
+    };
+    if groups.next().is_some() {
+        return Err(Refusal::new(
+            "<ThreadGroup",
+            "only one thread group can be read at a time; write the one that is meant",
+        ));
+    }
+    let group = group.split("</ThreadGroup>").next().unwrap_or(group);
+    let properties = group.split("Prop name=\"").skip(1);
     let pairs = properties.filter_map(|property| {
         let (key, rest) = property.split_once('"')?;
         let value = rest.strip_prefix('>')?.split('<').next()?;
         Some((key.to_owned(), value.trim().to_owned()))
     });
-    pairs.collect()
+    Ok(pairs.collect())
 }
 
 /// Seconds, or a number with its unit.

@@ -37,6 +37,19 @@ pub(super) fn ramping(start_hz: f64, stages: &[Stage]) -> Imported {
     Imported::even(Schedule { segments }, FirstArrival::AfterInterval)
 }
 
+/// Stages without an executor are those of ramping-vus.
+const OF_USERS: &str = "k6 takes stages without an executor for numbers of virtual users; here \
+     they are arrivals per second, as in its ramping-arrival-rate.";
+
+/// Keys that stages of virtual users do not have.
+const OF_ARRIVALS: [&str; 5] = [
+    "executor",
+    "startRate",
+    "timeUnit",
+    "preAllocatedVUs",
+    "maxVUs",
+];
+
 const KEYS: &[&str] = &[
     "executor",
     "stages",
@@ -70,7 +83,11 @@ fn read(text: &str) -> Result<Imported, Refusal> {
     };
     let value = relaxed::read(json.trim())?;
     let mut read = match &value {
-        Value::List(_) => ramping(0.0, &stages(&value, Duration::from_secs(1))?),
+        Value::List(_) => {
+            let mut read = ramping(0.0, &stages(&value, Duration::from_secs(1))?);
+            read.note(OF_USERS);
+            read
+        }
         Value::Table(_) => scenario(one_scenario(&value)?)?,
         _ => return Err(wanted(text)),
     };
@@ -131,6 +148,9 @@ fn scenario(table: &Value) -> Result<Imported, Refusal> {
             let listed = table.get("stages").ok_or_else(|| missing("stages"))?;
             let mut read = ramping(start.transpose()?.unwrap_or(0.0), &stages(listed, unit)?);
             read.connections = most_users(table)?;
+            if !OF_ARRIVALS.into_iter().any(has) {
+                read.note(OF_USERS);
+            }
             Ok(read)
         }
         "constant-arrival-rate" => {

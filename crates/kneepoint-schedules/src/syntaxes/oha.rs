@@ -53,16 +53,8 @@ const FLAGS: &[Flag] = &[
         false,
         Role::Dropped("whether certificates are checked is chosen here"),
     ),
-    flag(
-        &["r", "redirect"],
-        true,
-        Role::Dropped("redirects are answers here, not followed"),
-    ),
-    flag(
-        &["disable-compression"],
-        false,
-        Role::Dropped("nothing is compressed unless a header asks for it"),
-    ),
+    value(&["r", "redirect"]),
+    switch(&["disable-compression"]),
 ];
 
 static TOOL: Tool = Tool {
@@ -73,6 +65,9 @@ static TOOL: Tool = Tool {
 
 const SUFFIXES: &[(char, u64)] = &[('k', 1_000), ('m', 1_000_000)];
 
+/// What it accepts unless compression is off.
+const ENCODINGS: &str = "gzip, compress, deflate, br";
+
 fn read(text: &str) -> Result<Imported, Refusal> {
     let words = words(text)?;
     let given = TOOL.read(&words[1..])?;
@@ -82,18 +77,34 @@ fn read(text: &str) -> Result<Imported, Refusal> {
     read.keep_alive = Some(!given.is_on("disable-keepalive"));
     read.timeout = given.last("t").map(span).transpose()?;
     read.url = given.url()?;
-    read.method = given.last("m").map(|method| Method(method.to_owned()));
     read.headers = given.all("H").map(header).collect::<Result<_, _>>()?;
     if let Some(kind) = given.last("T") {
         read.headers
             .push(("Content-Type".into(), kind.trim().to_owned()));
+    }
+    let mut names = read.headers.iter().map(|(name, _)| name);
+    if !given.is_on("disable-compression")
+        && !names.any(|name| name.eq_ignore_ascii_case("accept-encoding"))
+    {
+        read.headers
+            .push(("Accept-Encoding".into(), ENCODINGS.into()));
     }
     read.body = match (given.last("d"), given.last("D")) {
         (Some(text), _) => Some(ImportedBody::Text(text.to_owned())),
         (None, Some(file)) => Some(ImportedBody::File(file.to_owned())),
         (None, None) => None,
     };
+    // A body does not make it a POST.
+    let usual = read.body.is_some().then_some("GET");
+    let method = given.last("m").or(usual);
+    read.method = method.map(|method| Method(method.to_owned()));
     read.notes.extend(given.notes.iter().cloned());
+    let redirects = given.last("r").unwrap_or("10");
+    if redirects != "0" {
+        read.note(format!(
+            "oha follows up to {redirects} redirects; here a redirect is an answer and is not followed."
+        ));
+    }
     read.note("oha leaves requests that timed out out of its percentiles; here they count.");
     if given.last("z").is_some() && !given.is_on("w") {
         read.note(

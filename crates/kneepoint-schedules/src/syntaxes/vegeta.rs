@@ -47,11 +47,7 @@ const FLAGS: &[Flag] = &[
         false,
         Role::Dropped("the file of targets is not read"),
     ),
-    flag(
-        &["redirects"],
-        true,
-        Role::Dropped("redirects are answers here, not followed"),
-    ),
+    value(&["redirects"]),
     flag(
         &["http2"],
         false,
@@ -128,6 +124,13 @@ fn read(text: &str) -> Result<Imported, Refusal> {
         .map(|file| ImportedBody::File(file.to_owned()));
     target(before, &mut read)?;
     read.notes.extend(given.notes.iter().cloned());
+    let redirects = given.last("redirects").unwrap_or("10");
+    // -1 is its word for none.
+    if redirects != "-1" {
+        read.note(format!(
+            "vegeta follows up to {redirects} redirects; here a redirect is an answer and is not followed."
+        ));
+    }
     if let Some(stray) = given.arguments.first() {
         let instead = "vegeta reads its targets from its input; write echo \"GET URL\" | before it";
         return Err(Refusal::new(stray, instead));

@@ -1,6 +1,6 @@
 //! Command lines of other tools.
 
-use super::{check, check_load};
+use super::{check, check_load, parse};
 use expect_test::expect;
 
 #[test]
@@ -134,9 +134,9 @@ fn wrk_and_wrk2() {
 fn vegeta() {
     check(
         "echo \"GET http://127.0.0.1/\" | vegeta attack -rate=100/1m -duration=1m30s | vegeta report",
-        expect![
-            "open const(1.6666666666666667,90s) first=interval arrivals=even keep-alive=yes timeout=30s method=GET url=http://127.0.0.1/"
-        ],
+        expect![[r#"
+            open const(1.6666666666666667,90s) first=interval arrivals=even keep-alive=yes timeout=30s method=GET url=http://127.0.0.1/
+            note='vegeta follows up to 10 redirects; here a redirect is an answer and is not followed.'"#]],
     );
     check_load(
         "vegeta attack -duration 5s -keepalive=false -header 'A: b'",
@@ -145,7 +145,7 @@ fn vegeta() {
         ],
     );
     check(
-        "vegeta attack -rate 0 -max-workers 20 -duration 10s -timeout 0",
+        "vegeta attack -rate 0 -max-workers 20 -duration 10s -timeout 0 -redirects -1",
         expect!["closed workers=20 ramp=0s think=none duration=10s connections=20 keep-alive=yes"],
     );
     check(
@@ -187,22 +187,30 @@ fn oha() {
     check(
         "oha -n 10k -c 20 http://h/",
         expect![[r#"
-        closed workers=20 ramp=0s think=none duration=unlimited requests=10000 connections=20 keep-alive=yes url=http://h/
+        closed workers=20 ramp=0s think=none duration=unlimited requests=10000 connections=20 keep-alive=yes header='Accept-Encoding: gzip, compress, deflate, br' url=http://h/
+        note='oha follows up to 10 redirects; here a redirect is an answer and is not followed.'
         note='oha leaves requests that timed out out of its percentiles; here they count.'"#]],
     );
     check(
         "oha -z 1m30s -q 200.5 -n 5 --disable-keepalive -t 2s http://h/",
         expect![[r#"
-            open const(200.5,90s) first=start arrivals=even connections=50 keep-alive=no timeout=2s url=http://h/
+            open const(200.5,90s) first=start arrivals=even connections=50 keep-alive=no timeout=2s header='Accept-Encoding: gzip, compress, deflate, br' url=http://h/
             note='oha counts a response time from when a worker takes the request up; here it counts from when the schedule wanted it sent.'
+            note='oha follows up to 10 redirects; here a redirect is an answer and is not followed.'
             note='oha leaves requests that timed out out of its percentiles; here they count.'
             note='oha drops what is on its way when the time is up; here it is waited for and counts.'"#]],
     );
     check_load(
         "oha -n 300 -q 100 -m POST -d '{\"a\": \"it''s\"}' -T application/json http://h/",
         expect![[
-            r#"open const(100,3s) first=start arrivals=even connections=50 keep-alive=yes method=POST header='Content-Type: application/json' data='{"a": "its"}' url=http://h/"#
+            r#"open const(100,3s) first=start arrivals=even connections=50 keep-alive=yes method=POST header='Content-Type: application/json' header='Accept-Encoding: gzip, compress, deflate, br' data='{"a": "its"}' url=http://h/"#
         ]],
+    );
+    check(
+        "oha -z 1s -w -d abc -r 0 --disable-compression http://h/",
+        expect![[r#"
+            closed workers=50 ramp=0s think=none duration=1s connections=50 keep-alive=yes method=GET data=abc url=http://h/
+            note='oha leaves requests that timed out out of its percentiles; here they count.'"#]],
     );
     check(
         "oha -q 0 http://h/",
@@ -218,6 +226,24 @@ fn oha() {
             "oha: `oha -n 1 'http://h/`: a quotation mark or a backslash has no end; close it or take it out"
         ],
     );
+}
+
+#[test]
+fn a_header_that_closes_connections_is_taken_for_what_it_does() {
+    for command in [
+        "ab -k -H 'Connection: close' http://h/",
+        "wrk -H 'Connection: close' http://h/",
+        "oha -H 'connection: Close' http://h/",
+        "vegeta attack -duration 1s -header 'Connection: close'",
+    ] {
+        let read = parse(command).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(read.keep_alive, Some(false), "{command}");
+        let mut names = read.headers.iter().map(|(name, _)| name);
+        assert!(
+            !names.any(|name| name.eq_ignore_ascii_case("connection")),
+            "{command}"
+        );
+    }
 }
 
 #[test]
@@ -245,6 +271,18 @@ fn jmeter_threads() {
          <boolProp name=\"ThreadGroup.scheduler\">false</boolProp><stringProp \
          name=\"ThreadGroup.duration\">30</stringProp></ThreadGroup>",
         expect!["closed workers=12 ramp=6s think=none duration=unlimited loops=7 connections=12"],
+    );
+    let group = "<ThreadGroup><stringProp name=\"LoopController.loops\">7</stringProp><stringProp \
+                 name=\"ThreadGroup.num_threads\">12</stringProp></ThreadGroup>";
+    check_load(
+        &format!("{group}<stringProp name=\"LoopController.loops\">99</stringProp>"),
+        expect!["closed workers=12 ramp=0s think=none duration=unlimited loops=7 connections=12"],
+    );
+    check(
+        &format!("{group}{group}"),
+        expect![
+            "JMeter threads: `<ThreadGroup`: only one thread group can be read at a time; write the one that is meant"
+        ],
     );
     check(
         "jmeter ramp=5",

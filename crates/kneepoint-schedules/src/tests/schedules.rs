@@ -133,12 +133,26 @@ fn k6_scenarios() {
         r#"[{"duration":"30s","target":100},{"duration":"1m","target":100}]"#,
         expect![[r#"
             open line(0,100,30s) const(100,60s) first=interval arrivals=even
+            note='k6 takes stages without an executor for numbers of virtual users; here they are arrivals per second, as in its ramping-arrival-rate.'
             note='k6 drops an iteration when no virtual user is free; here it waits, and its wait counts.'"#]],
     );
     check_load(
         "export const options = { scenarios: { ramp: { executor: 'ramping-arrival-rate', startRate: 30, \
          timeUnit: '1m', preAllocatedVUs: 50, stages: [ { target: 600, duration: '2m' }, // up\n ], }, }, };",
         expect!["open line(0.5,10,120s) first=interval arrivals=even connections=50"],
+    );
+    check(
+        "export const options = { stages: [ { target: 600, duration: '2m' } ] };",
+        expect![[r#"
+            open line(0,600,120s) first=interval arrivals=even
+            note='k6 takes stages without an executor for numbers of virtual users; here they are arrivals per second, as in its ramping-arrival-rate.'
+            note='k6 drops an iteration when no virtual user is free; here it waits, and its wait counts.'"#]],
+    );
+    check(
+        r#"{"startRate":0,"stages":[{"target":600,"duration":"2m"}]}"#,
+        expect![[r#"
+            open line(0,600,120s) first=interval arrivals=even
+            note='k6 drops an iteration when no virtual user is free; here it waits, and its wait counts.'"#]],
     );
     check_load(
         r#"{"executor":"constant-arrival-rate","rate":90,"timeUnit":"1m","duration":"10s","maxVUs":5}"#,

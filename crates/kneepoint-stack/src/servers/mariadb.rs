@@ -88,7 +88,7 @@ impl Server for Mariadb {
     ) -> Result<BTreeMap<String, String>, StackError> {
         let document = parse("my.cnf", config)?;
         Ok(tunable_spec::configured(TUNABLES, |name| {
-            get(&document, name)
+            get(&document, "", name)
         }))
     }
 
@@ -107,10 +107,11 @@ impl Server for Mariadb {
         )?;
         let tcp = SocketAddr::new(context.address, context.port.unwrap_or(3306));
         adapt(&mut document, context, tcp);
+        let version = &context.program.version;
         for (name, value) in &settings {
-            set(&mut document, name, value);
+            set(&mut document, version, name, value);
         }
-        let configured = tunable_spec::configured(TUNABLES, |name| get(&document, name));
+        let configured = tunable_spec::configured(TUNABLES, |name| get(&document, version, name));
         let (password, own_password) = (credentials::password()?, credentials::password()?);
         let output = context.dir.join("log/mariadb.log");
         let socket = context.dir.join("run/mysqld.sock");

@@ -191,17 +191,24 @@ fn seed(context: &TierContext, listen: &Address) -> Vec<CommandSpec> {
         ],
         Address::Unix(path) => vec!["-s".to_owned(), path.to_string_lossy().into_owned()],
     };
-    // Since 7.0 the client can end with a failure when the command fails.
-    let strict = tunable_spec::version(&context.program.version) >= [7, 0, 0];
-    let flush = CommandSpec::new(&client)
-        .args(door.clone())
-        .args(strict.then_some("-e"))
-        .args(["FLUSHALL", "SYNC"]);
-    let fill = context.seed.as_ref().map(|seed| {
-        // With --pipe every version of the client ends with a failure when a command fails.
-        let pipe = CommandSpec::new(&client).args(door).args(["--pipe"]);
-        pipe.reading(seed)
-    });
+    let client = CommandSpec::new(&client).args(door);
+    let version = tunable_spec::version(&context.program.version);
+    // Before 6.2 it always waits, and refuses the word.
+    let empty = match version >= [6, 2, 0] {
+        true => "FLUSHALL SYNC",
+        false => "FLUSHALL",
+    };
+    // With --pipe every version of the client ends with a failure when a command fails.
+    let pipe = client.clone().args(["--pipe"]);
+    let flush = match version >= [7, 0, 0] {
+        // Since 7.0 it can do so for a single command, too.
+        true => client.args(["-e"]).args(empty.split(' ')),
+        false => CommandSpec {
+            stdin: Some(format!("{empty}\n")),
+            ..pipe.clone()
+        },
+    };
+    let fill = context.seed.as_ref().map(|seed| pipe.reading(seed));
     std::iter::once(flush).chain(fill).collect()
 }
 

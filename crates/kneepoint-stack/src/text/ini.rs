@@ -228,6 +228,23 @@ impl Ini {
             .collect()
     }
 
+    /// The entries of all sections whose names pass a test, in the order of the file: the section and the key of each.
+    #[must_use]
+    pub fn entries_of(&self, wanted: impl Fn(&str) -> bool) -> Vec<(String, String)> {
+        let mut section = "";
+        let mut found = Vec::new();
+        for line in &self.lines {
+            match line {
+                Line::Section { name, .. } => section = name.as_str(),
+                Line::Entry(entry) if wanted(section) => {
+                    found.push((section.to_owned(), entry.key.clone()));
+                }
+                Line::Entry(_) | Line::Other(_) => {}
+            }
+        }
+        found
+    }
+
     /// Sets the entry that is in effect, or adds one at the end of the section (created when missing).
     pub fn set(&mut self, section: Section<'_>, key: &str, value: &str) {
         self.set_raw(section, key, value, quote(value));

@@ -192,9 +192,9 @@ pub struct LoadArgs {
     /// repeated
     #[arg(long, value_name = "THRESHOLD", help_heading = JUDGEMENT)]
     pub threshold: Vec<String>,
-    /// A request that takes longer from its intended start is ended and counts as failed
-    #[arg(long, value_name = "TIME", default_value = "2s", help_heading = JUDGEMENT)]
-    pub timeout: String,
+    /// A request that takes longer from its intended start is ended and counts as failed [default: 2s]
+    #[arg(long, value_name = "TIME", help_heading = JUDGEMENT)]
+    pub timeout: Option<String>,
     /// Longest response time that counts as good
     #[arg(long, value_name = "TIME", default_value = "200ms", help_heading = JUDGEMENT)]
     pub good: String,

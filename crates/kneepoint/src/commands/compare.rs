@@ -1,7 +1,7 @@
 //! `kneepoint compare`: several configurations on one bench.
 
 use crate::args::{CompareArgs, GroundArgs, OutputArgs, RunArgs};
-use crate::session;
+use crate::session::{self, results};
 use anyhow::{Context as _, Result, bail};
 use kneepoint_experiment::sequences::compare::variants::on_runtime;
 use kneepoint_experiment::sequences::compare::{Entry, contest};
@@ -11,6 +11,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 pub(super) fn run(args: &CompareArgs) -> Result<ExitCode> {
+    // Before the tuning, which comes first.
+    results::check(&args.output)?;
     let budget = units::parse_duration(&args.budget).context("--budget")?;
     let (mut entries, mut notes) = entries(args)?;
     check(&entries)?;
@@ -174,12 +176,18 @@ fn check(entries: &[Entry]) -> Result<()> {
     Ok(())
 }
 
+/// Where the results of a run before the comparison go: standard output is the comparison's, where a format of it goes there.
+fn beside(output: &OutputArgs) -> OutputArgs {
+    OutputArgs {
+        runs: output.runs.clone(),
+        aside: output.takes_stdout(),
+        ..OutputArgs::nowhere()
+    }
+}
+
 /// Tunes an entry in a run of its own. Says how the run ended.
 fn tune(args: &CompareArgs, entry: &mut Entry, budget: Duration) -> Result<ExitCode> {
-    let output = OutputArgs {
-        runs: args.output.runs.clone(),
-        ..OutputArgs::nowhere()
-    };
+    let output = beside(&args.output);
     let scenario = entry.to_tune(budget);
     session::run(
         "tune",
@@ -193,6 +201,20 @@ fn tune(args: &CompareArgs, entry: &mut Entry, budget: Duration) -> Result<ExitC
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn standard_output_is_the_comparisons_where_it_asks_for_it() {
+        let aside = |json: &str| {
+            let output = beside(&OutputArgs {
+                json: Some(json.into()),
+                ..OutputArgs::nowhere()
+            });
+            assert_eq!(output.json, None);
+            output.aside
+        };
+        assert!(aside("-"));
+        assert!(!aside("a.json"));
+    }
 
     #[test]
     fn a_comma_within_a_value_begins_no_setting() {

@@ -14,7 +14,7 @@ mod watch;
 
 use crate::args::LoadArgs;
 use crate::session::stop_flag;
-use crate::{FOUND, INTERRUPTED};
+use crate::{FOUND, INTERRUPTED, in_plain_words};
 pub(super) use agent::run as run_agent;
 use anyhow::Result;
 use kneepoint_model::{LoadPoint, Outcome};
@@ -37,6 +37,7 @@ pub(super) fn run(args: &LoadArgs) -> Result<ExitCode> {
     let thresholds = plan::thresholds(args)?;
     let sinks = Sinks::of(args, hops.len())?;
     let stop = stop_flag()?;
+    ask_early(args, &hops)?;
     let mut senders = Senders::of(args, &stop)?;
     if !args.quiet {
         notes.iter().for_each(|note| watch::line(note));
@@ -46,7 +47,7 @@ pub(super) fn run(args: &LoadArgs) -> Result<ExitCode> {
         started_at: jiff::Timestamp::now().to_string(),
         ..LoadRun::default()
     };
-    for hop in &mut hops {
+    let broken_off = one_by_one(&mut run, &mut hops, &stop, |hop| {
         if let Some(foreign) = &hop.foreign {
             let allowed = restraint::consented(args, foreign, &mut hop.plan)
                 .inspect_err(|refused| senders.give_up(&format!("{refused:#}")))?;
@@ -60,22 +61,58 @@ pub(super) fn run(args: &LoadArgs) -> Result<ExitCode> {
             (written.clone(), judgement)
         });
         loaded.judgements = judged.collect();
-        run.hops.push(loaded);
+        Ok(loaded)
+    });
+    let mut failures = match run.hops.is_empty() {
+        true => Vec::new(),
+        false => sinks.write(&run),
+    };
+    let how = if run.interrupted {
+        "interrupted"
+    } else {
+        "finished"
+    };
+    failures.extend(senders.end(how).err());
+    failures.extend(broken_off.err());
+    for hop in run.hops.iter().filter(|hop| is_dead(&hop.point)) {
+        watch::line(&why_dead(&hop.name, &hop.point));
+    }
+    let Some(last) = failures.pop() else {
+        return Ok(exit_code(&run));
+    };
+    for failure in failures {
+        let why = in_plain_words(&format!("{failure:#}"));
+        watch::line(&format!("kneepoint: {why}"));
+    }
+    Err(last)
+}
+
+/// Asks the targets behind the first before anything is sent: that one may not be loaded is not for the end of a long load. Each
+/// is asked again when its turn comes.
+fn ask_early(args: &LoadArgs, hops: &[Hop]) -> Result<()> {
+    for hop in hops.iter().skip(1) {
+        if let Some(foreign) = &hop.foreign {
+            restraint::consented(args, foreign, &mut hop.plan.clone())?;
+        }
+    }
+    Ok(())
+}
+
+/// Loads one target behind the other, until one cannot be loaded or somebody ends it. What was measured until then is kept.
+fn one_by_one<T>(
+    run: &mut LoadRun,
+    targets: &mut [T],
+    stop: &AtomicBool,
+    mut load: impl FnMut(&mut T) -> Result<LoadHop>,
+) -> Result<()> {
+    for target in targets {
+        run.hops.push(load(target)?);
         if stop.load(Ordering::Relaxed) {
             run.interrupted = true;
             break;
         }
     }
-    sinks.write(&run)?;
-    senders.end(if run.interrupted {
-        "interrupted"
-    } else {
-        "finished"
-    })?;
-    for hop in run.hops.iter().filter(|hop| is_dead(&hop.point)) {
-        watch::line(&why_dead(&hop.name, &hop.point));
-    }
-    Ok(exit_code(&run))
+    Ok(())
 }
 
 /// A URL that was written behind `--json` is a URL and no file.
@@ -158,13 +195,50 @@ mod tests {
         let mut run = LoadRun::default();
         run.hops.push(LoadHop {
             name: "127.0.0.1:1".into(),
-            requests: Vec::new(),
-            plan: String::new(),
-            slo: kneepoint_model::Slo::default(),
             point,
-            judgements: Vec::new(),
+            ..LoadHop::default()
         });
         assert_eq!(format!("{:?}", exit_code(&run)), format!("{code:?}"));
+    }
+
+    #[test]
+    fn what_was_measured_before_a_failure_is_kept() {
+        let load = |name: &mut &str| match *name {
+            "down" => anyhow::bail!("it is down"),
+            name => Ok(LoadHop {
+                name: name.to_owned(),
+                ..LoadHop::default()
+            }),
+        };
+        let names = |run: &LoadRun| -> Vec<String> {
+            run.hops.iter().map(|hop| hop.name.clone()).collect()
+        };
+        let mut run = LoadRun::default();
+        let stop = AtomicBool::new(false);
+        let ended = one_by_one(&mut run, &mut ["a", "down", "b"], &stop, load);
+        assert!(ended.is_err());
+        assert_eq!(names(&run), ["a"]);
+
+        let mut run = LoadRun::default();
+        stop.store(true, Ordering::Relaxed);
+        one_by_one(&mut run, &mut ["a", "b"], &stop, load).expect("all are up");
+        assert_eq!((run.interrupted, names(&run)), (true, vec!["a".into()]));
+    }
+
+    #[test]
+    fn whoever_comes_later_is_asked_before_the_first_is_loaded() {
+        use crate::args::{Args, Command};
+        use clap::Parser as _;
+        // It has no highest rate, which no other machine can allow.
+        let line = ["", "load", "-c1", "127.0.0.1:1/", "192.0.2.1:1/"];
+        let args = Args::try_parse_from(line).expect("arguments");
+        let Command::Load(args) = args.command else {
+            panic!("not load")
+        };
+        let hops = plan::hops(&args, None).expect("two targets");
+        let said = ask_early(&args, &hops).expect_err("not ours").to_string();
+        assert!(said.contains("192.0.2.1 is not this machine"), "{said}");
+        assert!(ask_early(&args, &hops[..1]).is_ok());
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! `kneepoint replay`: field reports, reported beside measured.
 
-use crate::args::ReplayArgs;
+use crate::args::{OutputArgs, ReplayArgs};
+use crate::session::results::is_stdout;
 use crate::{FOUND, field_report, session};
 use anyhow::{Context as _, Result, bail};
 use kneepoint_experiment::sequences::replay::replay;
@@ -12,6 +13,7 @@ const DIRECTORY: &str = "scenarios/field-reports";
 
 pub(super) fn run(args: &ReplayArgs) -> Result<ExitCode> {
     let paths = paths(args)?;
+    one_to_a_file(&args.output, paths.len())?;
     // All are read before the first is replayed: what is wrong in the last is known now and not in an hour.
     let played = paths
         .iter()
@@ -39,6 +41,19 @@ pub(super) fn run(args: &ReplayArgs) -> Result<ExitCode> {
         }
     }
     Ok(code)
+}
+
+/// Whether no report would be written over another.
+fn one_to_a_file(output: &OutputArgs, reports: usize) -> Result<()> {
+    for (format, target) in output.asked() {
+        if let Some(target) = target.filter(|target| reports > 1 && !is_stdout(target)) {
+            bail!(
+                "--{format} {}: a file holds one report, and {reports} are to be replayed; replay them one by one",
+                target.display()
+            );
+        }
+    }
+    Ok(())
 }
 
 /// Whether every claim is met and every cause was named first.
@@ -104,5 +119,27 @@ fn directory(args: &ReplayArgs) -> Result<PathBuf> {
         None => bail!(
             "cannot find {DIRECTORY}; run this in Kneepoint's source tree or name the directory with --dir DIR"
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_reports_are_not_written_over_one_another() {
+        let check = |junit: Option<&str>, reports| {
+            let output = OutputArgs {
+                junit: junit.map(PathBuf::from),
+                ..OutputArgs::nowhere()
+            };
+            let checked = one_to_a_file(&output, reports);
+            checked.map_err(|refused| refused.to_string())
+        };
+        assert_eq!(check(Some("k.xml"), 1), Ok(()));
+        assert_eq!(check(None, 5), Ok(()));
+        assert_eq!(check(Some("-"), 5), Ok(()));
+        let said = check(Some("k.xml"), 5).expect_err("refused");
+        assert!(said.starts_with("--junit k.xml: a file"), "{said}");
     }
 }

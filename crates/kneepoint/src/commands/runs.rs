@@ -7,7 +7,7 @@ use crate::session::print;
 use anyhow::Result;
 use kneepoint_experiment::RunStore;
 use kneepoint_model::Run;
-use kneepoint_model::units::format_rate;
+use kneepoint_model::redact::shown::visible;
 use std::process::ExitCode;
 
 pub(super) fn run(args: &RunsArgs) -> Result<ExitCode> {
@@ -21,7 +21,7 @@ pub(super) fn run(args: &RunsArgs) -> Result<ExitCode> {
         print(&line)?;
     }
     for error in runs.iter().filter_map(|run| run.as_ref().err()) {
-        print(&format!("{error}"))?;
+        print(&visible(&error.to_string()))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -52,7 +52,10 @@ const HEADINGS: [&str; 5] = ["RUN", "TOOK", "R*", "GATE", "ENDED"];
 fn row(run: &Run) -> [String; 5] {
     let limits: Vec<String> = ["base", "best"]
         .into_iter()
-        .filter_map(|arm| Some(format_rate(run.limit(arm)?.rate_hz.estimate)))
+        .filter_map(|arm| {
+            let limit = run.limit(arm)?;
+            Some(limit.unit().format(limit.rate_hz.estimate))
+        })
         .collect();
     let or_dash = |text: String| {
         if text.is_empty() {
@@ -63,13 +66,13 @@ fn row(run: &Run) -> [String; 5] {
     };
     let gate = run.gate.as_ref().map(|gate| gate.verdict.name());
     [
-        run.id.clone(),
+        visible(&run.id).into_owned(),
         format!("{:.0} s", run.elapsed_s),
         or_dash(limits.join(" -> ")),
         or_dash(gate.unwrap_or_default().to_owned()),
         match run.ended.is_empty() {
             true => "did not end (killed?)".to_owned(),
-            false => run.ended.clone(),
+            false => visible(&run.ended).into_owned(),
         },
     ]
 }
@@ -77,6 +80,39 @@ fn row(run: &Run) -> [String; 5] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kneepoint_model::Interval;
+    use kneepoint_model::run::LimitResult;
+
+    #[test]
+    fn a_limit_of_visits_is_told_as_one() {
+        let limit = LimitResult {
+            arm: "base".into(),
+            rate_hz: Interval {
+                low: 25.0,
+                estimate: 26.0,
+                high: 27.0,
+            },
+            requests_a_visit: Some(5.0),
+            ..LimitResult::default()
+        };
+        let run = Run {
+            limits: vec![limit],
+            ..Run::default()
+        };
+        assert_eq!(row(&run)[2], "26.0 visits/s");
+    }
+
+    #[test]
+    fn what_a_stranger_wrote_moves_no_cursor() {
+        let run = Run {
+            id: "a\u{1b}[2J".into(),
+            ended: "failed: \u{1b}]0;x\n".into(),
+            ..Run::default()
+        };
+        let row = row(&run);
+        assert_eq!(row[0], "a\\x1b[2J");
+        assert_eq!(row[4], "failed: \\x1b]0;x\\n");
+    }
 
     #[test]
     fn runs_stand_in_columns_below_their_names() {

@@ -164,8 +164,8 @@ mod tests {
             failing(1),
             expect![[r#"
             named: CAP-02
-            noted app (0.0 %): pages end with an error of the application
-              saw 0.0 % of the responses have an error's status, at 240/s offered for 10 s
+            noted app (0.042 %): pages end with an error of the application
+              saw 0.042 % of the responses have an error's status, at 240/s offered for 10 s
               saw 1 fatal errors in PHP's log: PHP Fatal error:  Uncaught RuntimeException: busy in app/Cache.php:31, at 240/s offered for 10 s
               saw none at low load: they come with the load
               do: Mend what the log names, file and line, the most frequent first; keep log_errors on while you test.

@@ -141,6 +141,7 @@ mod tests {
         let case = writing(7.0, 0.9).with(|evidence| {
             for call in &mut evidence.calls.as_mut().expect("traced").calls {
                 "select * from visits".clone_into(&mut call.what);
+                call.most = 1;
             }
         });
         check(

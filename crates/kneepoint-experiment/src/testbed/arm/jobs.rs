@@ -3,8 +3,7 @@
 use super::{host_name, must_succeed};
 use crate::error::ExperimentError;
 use crate::testbed::{Testbed, app};
-use kneepoint_linux::Tree;
-use kneepoint_linux::process::{name_of, number_inside};
+use kneepoint_linux::process::{all, has_in_environment, name_of, number_inside};
 use kneepoint_model::units::format_span;
 use kneepoint_model::{CommandSpec, JobSpec, Layer, ProcessSpec, Ready, Scenario, Signal};
 use kneepoint_stack::{PHP_USER, TierContext};
@@ -19,6 +18,9 @@ const AGAIN: &str = r#"while :; do sh -c "$2"; sleep "$1"; done"#;
 /// That pause in seconds: a command that fails at once is not to take a core.
 const PAUSE_S: f64 = 1.0;
 
+/// What processes of jobs have in their environment, with the arm's nonce.
+const MARK: &str = "KNEEPOINT_JOB";
+
 /// A job of an arm.
 pub(super) struct Job {
     spec: JobSpec,
@@ -31,10 +33,14 @@ pub(super) struct Job {
 /// The jobs that run beside a PHP.
 pub(super) fn of(scenario: &Scenario, php: &TierContext) -> Vec<Job> {
     let user = php.as_root.then_some(PHP_USER);
-    let job = |spec: &JobSpec| Job {
-        spec: spec.clone(),
-        command: app::command(&spec.run, php, user),
-        dir: php.dir.clone(),
+    let job = |spec: &JobSpec| {
+        let mut command = app::command(&spec.run, php, user);
+        command.env.push((MARK.to_owned(), php.nonce.clone()));
+        Job {
+            spec: spec.clone(),
+            command,
+            dir: php.dir.clone(),
+        }
     };
     scenario.jobs.iter().map(job).collect()
 }
@@ -78,8 +84,8 @@ impl Job {
 }
 
 impl Testbed {
-    /// Starts the jobs of an arm. One that comes from time to time is tried before, once in a run: one that fails would do
-    /// nothing beside the requests, and nobody would know.
+    /// Starts the jobs of an arm, which rest until it is loaded. One that comes from time to time is tried before, once in a run:
+    /// one that fails would do nothing beside the requests, and nobody would know.
     ///
     /// # Errors
     /// A job fails, or the lab does not start it.
@@ -108,27 +114,35 @@ impl Testbed {
             arm.processes.push(process);
             arm.told.results.push(job.describe());
         }
-        Ok(())
+        self.rest_jobs(name)
     }
 
-    /// Does something while no job of an arm does anything: what a job has begun is ended, and nothing is begun. A dump of the
-    /// database would keep it from being put back, for as long as it takes.
+    /// Lets the jobs of an arm run, which is loaded now.
     ///
     /// # Errors
-    /// There is no such arm, the lab is gone, or what is done fails.
-    pub(in crate::testbed) fn while_jobs_rest<T>(
-        &self,
-        name: &str,
-        what: impl FnOnce() -> Result<T, ExperimentError>,
-    ) -> Result<T, ExperimentError> {
-        let jobs = self.arm(name)?.running.iter().flat_map(|tier| &tier.jobs);
-        let shells: Vec<u32> = jobs.map(|(_, pid)| *pid).collect();
+    /// There is no such arm, or the lab is gone.
+    pub(in crate::testbed) fn resume_jobs(&self, name: &str) -> Result<(), ExperimentError> {
+        self.signal(name, "-CONT", &self.shells(name)?)
+    }
+
+    /// Lets the jobs of an arm begin nothing more, and ends what they have begun: nobody is to pay for those of an arm that is
+    /// not loaded, and a dump of the database would keep it from being put back.
+    ///
+    /// # Errors
+    /// There is no such arm, or the lab is gone.
+    pub(in crate::testbed) fn rest_jobs(&self, name: &str) -> Result<(), ExperimentError> {
+        let shells = self.shells(name)?;
+        if shells.is_empty() {
+            return Ok(());
+        }
         self.signal(name, "-STOP", &shells)?;
-        let at_work: Vec<u32> = shells.iter().copied().flat_map(at_work).collect();
-        self.signal(name, "-KILL", &at_work)?;
-        let done = what();
-        self.signal(name, "-CONT", &shells)?;
-        done
+        self.signal(name, "-KILL", &at_work(&shells, &self.arm(name)?.nonce))
+    }
+
+    /// The first processes of an arm's jobs.
+    fn shells(&self, name: &str) -> Result<Vec<u32>, ExperimentError> {
+        let jobs = self.arm(name)?.running.iter().flat_map(|tier| &tier.jobs);
+        Ok(jobs.map(|(_, pid)| *pid).collect())
     }
 
     /// Sends a signal to processes on the host of PHP of an arm.
@@ -147,11 +161,14 @@ impl Testbed {
     }
 }
 
-/// What a job's shell has begun, but for the pause until the next start.
-fn at_work(shell: u32) -> Vec<u32> {
-    let pids = Tree::new(shell).refresh().unwrap_or_default();
-    let is_work = |pid: &u32| *pid != shell && name_of(*pid).as_deref() != Some("sleep");
-    pids.into_iter().filter(is_work).collect()
+/// What jobs have begun, but for their pauses: what they put into the background, too, which has lost its parents.
+fn at_work(shells: &[u32], nonce: &str) -> Vec<u32> {
+    let mark = format!("{MARK}={nonce}");
+    let is_work = |pid: &u32| {
+        let is_shell = shells.contains(pid);
+        !is_shell && has_in_environment(*pid, &mark) && name_of(*pid).as_deref() != Some("sleep")
+    };
+    all().into_iter().filter(is_work).collect()
 }
 
 #[cfg(test)]

@@ -71,6 +71,7 @@ impl Testbed {
     ) -> Result<[LoadPoint; N], ExperimentError> {
         for name in names {
             self.arm(name)?.drained.store(false, Ordering::Relaxed);
+            self.resume_jobs(name)?;
         }
         let count = |name: &&str| Nowhere::of(&self.arms.get(*name)?.running);
         let nowhere: Vec<_> = names.iter().map(count).collect();
@@ -81,9 +82,12 @@ impl Testbed {
                 begun.get_or_init(|| self.cpu_account());
             }
         };
-        let mut points = load(&begins)?;
+        let loaded = load(&begins);
+        let after = self.cpu_account();
+        names.iter().try_for_each(|name| self.rest_jobs(name))?;
+        let mut points = loaded?;
         let begun = begun.into_inner().flatten().or_else(|| before.clone());
-        let accounts = before.zip(begun).zip(self.cpu_account());
+        let accounts = before.zip(begun).zip(after);
         let accounts = accounts.map(|((before, begun), after)| Accounts {
             before,
             begun,

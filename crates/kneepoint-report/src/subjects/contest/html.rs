@@ -13,7 +13,7 @@ pub(crate) fn section(run: &Run) -> Option<Section> {
         id: "comparison",
         title: "Comparison",
         body: html! {
-            @for it in contest::tables(it) { (draw(&it)) }
+            @for it in contest::tables(it, run.unit()) { (draw(&it)) }
             h3 { "Who was compared" }
             dl class="facts" {
                 @for (name, text) in contest::notes(it) { dt { (name) } dd { (text) } }

@@ -1,14 +1,14 @@
 //! A comparison of several configurations.
 
-use crate::markdown::{list, section, table};
+use crate::markdown::{escaped, list, section, table};
 use crate::subjects::contest;
 use kneepoint_model::Run;
 
 /// The tables; nothing where nothing was compared.
 pub(crate) fn contest(out: &mut String, run: &Run) {
     let Some(contest) = &run.contest else { return };
-    for it in contest::tables(contest) {
-        section(out, &it.title);
+    for it in contest::tables(contest, run.unit()) {
+        section(out, &escaped(&it.title));
         let columns: Vec<&str> = it.columns.iter().map(String::as_str).collect();
         table(out, &columns, it.rows);
     }

@@ -27,7 +27,7 @@ pub(crate) fn section(run: &Run) -> Option<Section> {
                                 td { span class="verdict" { (claim.verdict.name()) } }
                                 td {
                                     (claim.quantity)
-                                    @if let Some((before, now)) = gate::rates(claim) { ": " (before) " before, " (now) " now" }
+                                    @if let Some((before, now)) = gate::rates(claim, run.unit()) { ": " (before) " before, " (now) " now" }
                                     br; small { (claim.conditions) }
                                 }
                                 td class="num" { (gate::change(claim)) }

@@ -9,7 +9,7 @@ pub(crate) fn gate(out: &mut String, run: &Run) {
     let Some(gate) = &run.gate else { return };
     section(out, &format!("Gate: {}", escaped(&gate::question(gate))));
     let rows = gate.claims.iter().map(|claim| {
-        let (before, now) = gate::rates(claim).unwrap_or_default();
+        let (before, now) = gate::rates(claim, run.unit()).unwrap_or_default();
         vec![
             claim.verdict.name().to_owned(),
             claim.quantity.clone(),

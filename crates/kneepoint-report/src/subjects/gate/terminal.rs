@@ -12,7 +12,8 @@ pub(crate) fn gate(page: &mut Page, run: &Run) {
             GateVerdict::Pass => Style::Good,
             GateVerdict::Fail | GateVerdict::Inconclusive => Style::Alert,
         };
-        let rates = super::rates(claim).map_or_else(String::new, |(before, now)| {
+        let rates = super::rates(claim, run.unit());
+        let rates = rates.map_or_else(String::new, |(before, now)| {
             format!(", from {before} to {now}")
         });
         page.columns(

@@ -312,7 +312,7 @@ fn violations(curves: &[Curve<'_>], slo: &Slo) -> Markup {
 }
 
 /// The quantile of the SLO as people write it: `p95`.
-fn percentile(slo: &Slo) -> String {
+pub(crate) fn percentile(slo: &Slo) -> String {
     format!("p{}", (slo.quantile * 1000.0).round() / 10.0)
 }
 

@@ -89,7 +89,7 @@ fn headline(run: &Run, summary: &Summary) -> String {
                 per_second(predicted, RateUnit::Requests)
             )
         }
-        (RunOutcome::Limit, Some(base), _) => {
+        (RunOutcome::Limit, Some(base), _) if base.estimate > 0.0 => {
             let healthy = summary.bound_by.is_none() && !run.observations.is_empty();
             let tail = match (healthy, summary.kept) {
                 (true, _) => "; what limits it was not found",

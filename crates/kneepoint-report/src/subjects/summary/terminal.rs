@@ -29,7 +29,7 @@ pub(crate) fn head(page: &mut Page, run: &Run, summary: &Summary) {
         _ => Style::Strong,
     };
     page.columns(&[], &summary.verdict, Some(tone));
-    if summary.base_hz.is_some() {
+    if summary.base_hz.is_some_and(|base| base.estimate > 0.0) {
         page.columns(&[], "In parentheses: 95 % intervals.", Some(Style::Faint));
     }
     let mut fact =

@@ -59,8 +59,15 @@ pub(super) fn process(context: &TierContext, output: &Path) -> ProcessSpec {
     ProcessSpec {
         name: format!("{} mariadb", context.layer),
         program: context.program.path.clone(),
-        // It must be the first of all arguments.
-        args: vec![format!("--defaults-file={}", context.path("my.cnf"))],
+        // The file must be the first of all arguments. What follows wins over it: a file may spell a name in more ways than
+        // anybody looks for, and these lead to the user's data.
+        args: vec![
+            format!("--defaults-file={}", context.path("my.cnf")),
+            format!("--datadir={}", context.path("data")),
+            format!("--tmpdir={}", context.path("tmp")),
+            "--loose-wsrep-on=OFF".to_owned(),
+            "--loose-wsrep-provider=none".to_owned(),
+        ],
         env: vec![("LC_ALL".into(), "C".into())],
         dir: context.dir.clone(),
         user: context.user(USER),

@@ -39,10 +39,6 @@ const REMOVED: &[&str] = &[
     "init_file",
     "skip_networking",
     "skip_grant_tables",
-    "wsrep_on",
-    "wsrep_provider",
-    "wsrep_data_home_dir",
-    "wsrep_cluster_address",
     "plugin_load_add",
 ];
 
@@ -63,9 +59,10 @@ pub(super) fn first(password: &str) -> String {
 
 /// Makes a configuration the lab's: its address and directories, its log on standard error.
 pub(super) fn adapt(document: &mut Ini, context: &TierContext, tcp: SocketAddr) {
-    for key in REMOVED {
-        remove(document, key);
-    }
+    // What starts with `wsrep_` is about a cluster, which the lab's server must not join.
+    remove(document, |name| {
+        REMOVED.contains(&name) || name.starts_with("wsrep_")
+    });
     for (key, value) in [
         ("datadir", context.path("data").as_str()),
         ("init_file", &context.path(FIRST)),
@@ -77,6 +74,6 @@ pub(super) fn adapt(document: &mut Ini, context: &TierContext, tcp: SocketAddr) 
         // The lab has no name service: what a lookup costs there says nothing of the machine this is for.
         ("skip_name_resolve", "ON"),
     ] {
-        set(document, key, value);
+        set(document, &context.program.version, key, value);
     }
 }

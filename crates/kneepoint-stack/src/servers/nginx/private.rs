@@ -19,6 +19,9 @@ const LISTEN_KEPT: &[&str] = &[
     "sndbuf=",
 ];
 
+/// The part of it that a Unix socket takes, too: the rest is about TCP, and Linux refuses `reuseport` there.
+const LISTEN_KEPT_ON_UNIX: &[&str] = &["backlog=", "rcvbuf=", "sndbuf="];
+
 /// The socket of the server with a number that serves nothing in the lab.
 pub(super) fn other_socket(number: usize) -> String {
     format!("run/other-{number}.sock")
@@ -115,7 +118,11 @@ fn listen_on(server: &mut Block, address: &str) {
     let first = server.items().iter().find(|item| item.name() == "listen");
     if let Some(listen) = first {
         let args = listen.args();
-        let stays = |arg: &&String| LISTEN_KEPT.iter().any(|kept| arg.starts_with(kept));
+        let words = match address.starts_with("unix:") {
+            true => LISTEN_KEPT_ON_UNIX,
+            false => LISTEN_KEPT,
+        };
+        let stays = |arg: &&String| words.iter().any(|kept| arg.starts_with(kept));
         kept.extend(args.iter().skip(1).filter(stays).cloned());
     }
     let args: Vec<&str> = kept.iter().map(String::as_str).collect();

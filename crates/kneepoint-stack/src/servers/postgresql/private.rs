@@ -5,7 +5,8 @@ use crate::TierContext;
 use crate::text::lines::Lines;
 use std::net::SocketAddr;
 
-/// Settings that decide where the server lives; a user's values never apply in the lab.
+/// Settings that decide where the server lives, where it finds libraries, or whom a commit waits for; a user's values never
+/// apply in the lab.
 const REMOVED: &[&str] = &[
     "external_pid_file",
     "stats_temp_directory",
@@ -18,6 +19,9 @@ const REMOVED: &[&str] = &[
     "archive_mode",
     "archive_command",
     "primary_conninfo",
+    "synchronous_standby_names",
+    "dynamic_library_path",
+    "jit_provider",
 ];
 
 /// Whether a setting names a program to run, a library to load, a file or a directory, or another server: by how
@@ -40,6 +44,16 @@ fn leads_out(key: &str) -> bool {
         || key.starts_with("syslog_")
 }
 
+/// Of a list of libraries those that are the server's own: a path may lead to what the application wrote.
+fn own_libraries(names: &str) -> String {
+    let own: Vec<&str> = names
+        .split(',')
+        .map(str::trim)
+        .filter(|name| !name.contains('/'))
+        .collect();
+    own.join(",")
+}
+
 /// Makes a configuration the lab's: its address and directories, its log on standard error.
 pub(super) fn adapt(document: &mut Lines, context: &TierContext, tcp: SocketAddr) {
     for key in REMOVED {
@@ -56,6 +70,17 @@ pub(super) fn adapt(document: &mut Lines, context: &TierContext, tcp: SocketAddr
         .collect();
     for key in leads_out {
         document.remove(&key);
+    }
+    let lists: Vec<String> = document
+        .keys()
+        .filter(|key| key.to_ascii_lowercase().ends_with("_libraries"))
+        .map(str::to_owned)
+        .collect();
+    for key in lists {
+        let own = own_libraries(&document.get(&key).unwrap_or_default());
+        // Written anew: an escape of the old text may stand for a slash.
+        document.remove(&key);
+        document.set(&key, &own);
     }
     for (key, value) in [
         ("data_directory", context.path("data").as_str()),

@@ -36,6 +36,9 @@ pub(super) fn adapt(document: &mut Lines, context: &TierContext, listen: &Addres
             "sentinel",
             "syslog-",
             "replica-announce-",
+            // No replica is there: a server that waits for one takes no write.
+            "min-replicas-",
+            "min-slaves-",
         ];
         others.iter().any(|start| key.starts_with(start))
     };

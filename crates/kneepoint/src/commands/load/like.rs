@@ -3,13 +3,21 @@
 use crate::args::{Interarrival, LoadArgs};
 use anyhow::{Result, bail};
 use kneepoint_load::Mode;
-use kneepoint_model::{Arrivals, FirstArrival};
+use kneepoint_model::{Arrivals, FirstArrival, Schedule};
 use kneepoint_schedules::{self as schedules, Imported, ImportedBody, ImportedLoad};
 
-/// Fills in what the other command line says and ours leaves open; what it would do differently is returned.
+/// Fills in what the other command line says and ours leaves open; what it, or another tool's schedule, would do
+/// differently is returned.
 pub(super) fn fill(args: &mut LoadArgs) -> Result<Vec<String>> {
+    // The engine decides about connections: the header by itself would change nothing.
+    let all = args.header.len();
+    args.header.retain(|header| !closes(header));
+    args.close |= args.header.len() < all;
     let Some(text) = &args.like else {
-        return Ok(Vec::new());
+        return match &args.schedule {
+            Some(text) if is_foreign(text) => Ok(parse("--schedule", text)?.notes),
+            _ => Ok(Vec::new()),
+        };
     };
     let other = parse("--like", text)?;
     if args.urls.is_empty() {
@@ -29,10 +37,23 @@ pub(super) fn fill(args: &mut LoadArgs) -> Result<Vec<String>> {
     args.connections = args.connections.or(connections);
     args.threads = other.threads.unwrap_or(args.threads).max(args.threads);
     args.close |= other.keep_alive == Some(false);
-    if let Some(timeout) = other.timeout {
-        args.timeout = format!("{}us", timeout.as_micros());
-    }
+    let timeout = other.timeout;
+    let timeout = timeout.map(|timeout| format!("{}us", timeout.as_micros()));
+    args.timeout = args.timeout.take().or(timeout);
     Ok(other.notes)
+}
+
+/// Whether a header asks for its connection to be closed.
+fn closes(header: &str) -> bool {
+    let parts = header.split_once(':');
+    parts.is_some_and(|(name, value)| schedules::asks_to_close(name, value))
+}
+
+/// Whether a schedule is another tool's, and not in the pieces that are ours too.
+pub(super) fn is_foreign(text: &str) -> bool {
+    let known = schedules::detect(text);
+    text.parse::<Schedule>().is_err()
+        && known.is_some_and(|syntax| syntax.name != "yandex.tank schedule")
 }
 
 /// A load profile in any syntax that is known, as the argument `flag` gave it.

@@ -2,8 +2,9 @@
 
 use crate::args::LoadArgs;
 use crate::say::say_line;
+use crate::session::results::{check_places, is_stdout};
 use crate::session::{print, styles, write_text};
-use anyhow::{Result, bail};
+use anyhow::{Error, Result, bail};
 use kneepoint_model::Validity;
 use kneepoint_report::{LoadFormat, LoadRun, Styles, render_load};
 use std::path::{Path, PathBuf};
@@ -16,68 +17,49 @@ impl Sinks {
     /// directory.
     pub(super) fn of(args: &LoadArgs, targets: usize) -> Result<Self> {
         let asked = [
-            ("--json", LoadFormat::Json, &args.json),
-            ("--csv", LoadFormat::Csv, &args.csv),
-            ("--html", LoadFormat::Html, &args.html),
-            ("--hdr", LoadFormat::Percentiles, &args.hdr),
+            ("json", LoadFormat::Json, &args.json),
+            ("csv", LoadFormat::Csv, &args.csv),
+            ("html", LoadFormat::Html, &args.html),
+            ("hdr", LoadFormat::Percentiles, &args.hdr),
         ];
-        let mut sinks = Vec::new();
-        for (flag, format, path) in asked {
-            if let Some(path) = path {
-                check(flag, path)?;
-                sinks.push((format, path.clone()));
-            }
-        }
+        check_places(&asked.map(|(flag, _, path)| (flag, path.as_deref())), None)?;
         if args.hdr.is_some() && targets > 1 {
             bail!("--hdr holds the distribution of one target, and there are {targets}");
         }
-        if sinks.iter().filter(|(_, path)| is_stdout(path)).count() > 1 {
-            bail!("standard output can take one format only: write the others to files");
-        }
-        Ok(Self(sinks))
+        let asked = asked.into_iter();
+        let sinks = asked.filter_map(|(_, format, path)| Some((format, path.clone()?)));
+        Ok(Self(sinks.collect()))
     }
 
-    /// Writes every file, and the summary to standard output unless a format goes there.
-    pub(super) fn write(&self, run: &LoadRun) -> Result<()> {
-        for (format, path) in &self.0 {
-            write_text(path, &render_load(run, *format, Styles::Plain))?;
-        }
+    /// Writes every file, and the summary to standard output unless a format goes there. Says what could not be written; all
+    /// else is.
+    pub(super) fn write(&self, run: &LoadRun) -> Vec<Error> {
+        let (written, mut failures) = self.write_files(run);
         if self.0.iter().any(|(_, path)| is_stdout(path)) {
             warn(run);
-            return Ok(());
+            return failures;
         }
         let mut text = render_load(run, LoadFormat::Text, styles());
-        if !self.0.is_empty() {
+        if !written.is_empty() {
             text.push('\n');
         }
-        for (_, path) in &self.0 {
+        for path in written {
             text.push_str(&format!("written: {}\n", path.display()));
         }
-        print(&text)
+        failures.extend(print(&text).err());
+        failures
     }
-}
 
-fn is_stdout(path: &Path) -> bool {
-    path == Path::new("-")
-}
-
-fn check(flag: &str, path: &Path) -> Result<()> {
-    if is_stdout(path) {
-        return Ok(());
-    }
-    if path.is_dir() {
-        bail!(
-            "{flag} {}: this is a directory; name a file in it",
-            path.display()
-        );
-    }
-    match path.parent() {
-        Some(parent) if parent != Path::new("") && !parent.is_dir() => bail!(
-            "{flag} {}: there is no directory {}; make it first",
-            path.display(),
-            parent.display()
-        ),
-        _ => Ok(()),
+    /// The files that were written, and why others could not be.
+    fn write_files(&self, run: &LoadRun) -> (Vec<&Path>, Vec<Error>) {
+        let (mut written, mut failures) = (Vec::new(), Vec::new());
+        for (format, path) in &self.0 {
+            match write_text(path, &render_load(run, *format, Styles::Plain)) {
+                Ok(()) => written.push(path.as_path()),
+                Err(error) => failures.push(error),
+            }
+        }
+        (written, failures)
     }
 }
 
@@ -94,5 +76,28 @@ fn warn(run: &LoadRun) {
                 hop.name, judged.sentence
             ));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_cannot_be_written_takes_no_other_along() {
+        let directory = tempfile::tempdir().expect("temp dir");
+        let [lost, kept] = ["nowhere/a.html", "a.csv"].map(|name| directory.path().join(name));
+        let sinks = Sinks(vec![
+            (LoadFormat::Html, lost),
+            (LoadFormat::Csv, kept.clone()),
+        ]);
+        let (written, failures) = sinks.write_files(&LoadRun::default());
+        assert_eq!(written, [kept.as_path()]);
+        assert!(kept.is_file());
+        let said: Vec<String> = failures.iter().map(ToString::to_string).collect();
+        assert!(
+            matches!(&said[..], [one] if one.contains("a.html")),
+            "{said:?}"
+        );
     }
 }

@@ -22,6 +22,8 @@ const USUAL_RATE_HZ: f64 = 50.0;
 const USUAL_DURATION: Duration = Duration::from_secs(10);
 /// How long a closed loop that counts its requests may take to send them: it ends when they are sent.
 const LONGEST_COUNT: Duration = Duration::from_secs(3600);
+/// How long a request may take where nothing says it.
+const USUAL_TIMEOUT: &str = "2s";
 /// Most connections of an open loop where none are given.
 const USUAL_CONNECTIONS: usize = 1000;
 
@@ -101,10 +103,7 @@ fn mode(args: &LoadArgs) -> Result<Mode> {
 fn scheduled(args: &LoadArgs, text: &str) -> Result<Mode> {
     match text.parse::<Schedule>() {
         Ok(schedule) => Ok(open(args, schedule)),
-        Err(_)
-            if kneepoint_schedules::detect(text)
-                .is_some_and(|syntax| syntax.name != "yandex.tank schedule") =>
-        {
+        Err(_) if like::is_foreign(text) => {
             Ok(like::mode(like::parse("--schedule", text)?.load, args))
         }
         Err(error) => bail!("--schedule: {error}"),
@@ -177,7 +176,10 @@ fn quantity(flag: &str, text: &str) -> Result<Duration> {
 
 fn slo(args: &LoadArgs) -> Result<Slo> {
     Ok(Slo {
-        timeout: quantity("--timeout", &args.timeout)?,
+        timeout: quantity(
+            "--timeout",
+            args.timeout.as_deref().unwrap_or(USUAL_TIMEOUT),
+        )?,
         response_time: quantity("--good", &args.good)?,
         ..Slo::default()
     })
@@ -372,17 +374,30 @@ mod tests {
     use crate::args::{Args, Command};
     use clap::Parser as _;
 
-    /// Reads a command line as the program does and says what would be sent, or what is wrong.
-    fn told(line: &[&str]) -> Result<String, String> {
+    /// Reads a command line as the program does.
+    fn read(line: &[&str]) -> Result<LoadArgs, String> {
         let all = ["kneepoint", "load"].iter().chain(line);
         let args = Args::try_parse_from(all).map_err(|error| error.to_string())?;
-        let Command::Load(mut args) = args.command else {
+        let Command::Load(args) = args.command else {
             return Err("not load".into());
         };
+        Ok(*args)
+    }
+
+    /// What would be sent, or what is wrong.
+    fn planned(line: &[&str]) -> Result<LoadPlan, String> {
+        let mut args = read(line)?;
         like::fill(&mut args).map_err(|error| format!("{error:#}"))?;
-        let hops = hops(&args, None).map_err(|error| format!("{error:#}"))?;
-        let plan = &hops[0].plan;
-        Ok(format!("{}: {}", asked(plan).join(", "), described(plan)))
+        let mut hops = hops(&args, None).map_err(|error| format!("{error:#}"))?;
+        let plan = hops.remove(0).plan;
+        plan.check().map_err(|error| error.to_string())?;
+        Ok(plan)
+    }
+
+    /// The same in words.
+    fn told(line: &[&str]) -> Result<String, String> {
+        let plan = planned(line)?;
+        Ok(format!("{}: {}", asked(&plan).join(", "), described(&plan)))
     }
 
     #[track_caller]
@@ -487,6 +502,30 @@ mod tests {
     }
 
     #[test]
+    fn what_we_say_goes_before_what_another_tool_says() {
+        let like = ["127.0.0.1:1/a", "--like", "ab -n 1 -s 30 127.0.0.1:2/"];
+        let plan = |more: &[&'static str]| planned(&[&like[..], more].concat()).expect("a plan");
+        let timeout = |more: &[&'static str]| plan(more).slo.timeout.as_secs();
+        assert_eq!((timeout(&[]), timeout(&["--timeout", "5s"])), (30, 5));
+        let closing = ["--like", "wrk 127.0.0.1:2/", "-H", "Connection: close"];
+        let closing = planned(&closing).expect("a plan");
+        assert!(closing.workload.requests[0].headers.is_empty());
+        let close = planned(&["127.0.0.1:2/", "--close"]).expect("a plan");
+        assert_eq!(closing.target, close.target);
+    }
+
+    #[test]
+    fn what_a_schedule_of_another_tool_would_do_differently_is_told() {
+        let notes = |schedule: &str| {
+            let mut args = read(&["127.0.0.1:1", "-s", schedule]).expect("is read");
+            like::fill(&mut args).expect("a schedule").join(" ")
+        };
+        let stages = "[{\"duration\": \"2s\", \"target\": 10}]";
+        assert!(notes(stages).contains("numbers of virtual users"));
+        assert_eq!(notes("const(1,1s)"), "");
+    }
+
+    #[test]
     fn so_many_requests_are_so_many_at_any_rate() {
         for (n, rate) in [
             (1, "3"),
@@ -495,14 +534,7 @@ mod tests {
             (999, "0.7"),
             (123_457, "9k"),
         ] {
-            let n_text = n.to_string();
-            let args = Args::try_parse_from(["", "load", "-n", &n_text, "-q", rate]);
-            let Ok(Args {
-                command: Command::Load(args),
-            }) = args
-            else {
-                panic!("not read: {args:?}")
-            };
+            let args = read(&["-n", &n.to_string(), "-q", rate]).expect("is read");
             let Mode::Open { schedule, .. } = mode(&args).expect("a mode") else {
                 panic!("not an open loop")
             };

@@ -89,10 +89,9 @@ impl Senders {
         let Some(recorder) = self.recorder else {
             return Ok(());
         };
-        if let Some(error) = recorder.store_error() {
-            bail!("the run file is incomplete: {error}");
+        match recorder.end(how) {
+            (_, Some(error)) => bail!("the run file is incomplete: {error}"),
+            (_, None) => Ok(()),
         }
-        let _ = recorder.end(how);
-        Ok(())
     }
 }
