@@ -402,7 +402,8 @@ impl AbTest {
 
     /// Whether more requests fail on this side, where arms are compared by what they serve.
     fn fails_more(&self, side: Side) -> bool {
-        matches!(self.options.measure, AbMeasure::Saturation { .. }) && self.pairs.failed().more(side)
+        matches!(self.options.measure, AbMeasure::Saturation { .. })
+            && self.pairs.failed().more(side)
     }
 
     /// The effect of the change, once [`AbMove::Done`]; before that, what is known so far. Without pairs enough to tell it

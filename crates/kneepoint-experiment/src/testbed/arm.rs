@@ -318,8 +318,7 @@ fn stand_up_tier(
             program
         }
     };
-    let mut context =
-        context::context(testbed, scenario, spec, &host, program, nonce, standing)?;
+    let mut context = context::context(testbed, scenario, spec, &host, program, nonce, standing)?;
     let rendered = server.render(&context)?;
     install(&rendered)?;
     for command in &rendered.prepare {
