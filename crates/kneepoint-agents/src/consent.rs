@@ -31,11 +31,7 @@ impl Permit {
             return Ok(());
         };
         let told = format!("--max-rate of this agent is {}", format_rate(cap));
-        let decided = plan
-            .mode
-            .highest_hz()
-            .filter(|_| plan.workload.sessions.is_none());
-        let Some(highest) = decided else {
+        let Some(highest) = plan.highest_hz() else {
             return Err(format!(
                 "the answers decide how many requests a second closed loops and visits make, and {told}; ask it for a schedule of \
                  single requests, or start it without a cap"
@@ -101,12 +97,7 @@ fn share_of(plan: &LoadPlan) -> f64 {
 /// Asks the target itself, by each of the names that requests use.
 fn asked(plan: &LoadPlan, hosts: &[&str], name: &str) -> Result<ConsentWatch, String> {
     let instead = format!("or start this agent with --i-own {name}");
-    // A closed loop makes as many requests as the target answers.
-    let decided = plan
-        .mode
-        .highest_hz()
-        .filter(|_| plan.workload.sessions.is_none());
-    let rate = decided.ok_or_else(|| {
+    let rate = plan.highest_hz().ok_or_else(|| {
         format!(
             "{} consents to a rate, and the answers decide that of closed loops and visits; ask for a schedule, {instead}",
             hosts.first().map_or(name, |host| host_of(host))

@@ -18,7 +18,6 @@ use crate::record::{Event, Flight, Observer};
 pub use arm::ColdStart;
 use arm::{AppFacts, Arm};
 use kneepoint_lab::{HostPlan, Lab, LabPlan};
-use kneepoint_linux::machine::MemoryLeft;
 use kneepoint_load::{AbortRule, Generator, LoadPlan, Mode, REQUEST_ID};
 use kneepoint_model::run::{FileDiff, Machine};
 use kneepoint_model::{
@@ -356,7 +355,6 @@ impl Testbed {
     }
 
     fn drive(&self, name: &str, step: &Step) -> Result<LoadPoint, ExperimentError> {
-        has_memory_left()?;
         let plan = self.step_plan(name, step)?;
         self.send(name, &plan)
     }
@@ -473,17 +471,6 @@ impl Testbed {
     }
 }
 
-/// No step begins on a machine that runs out of memory: its kernel would end other programs for it.
-fn has_memory_left() -> Result<(), ExperimentError> {
-    match MemoryLeft::now().and_then(|left| left.shortage()) {
-        Some(shortage) => Err(ExperimentError::Died(format!(
-            "{shortage}, so no further load is driven. What was measured before is kept. Give the tiers less ([hosts] memory, \
-             [tune] memory), or use a larger machine"
-        ))),
-        None => Ok(()),
-    }
-}
-
 /// Lets each request carry a name of its own, unless the scenario gives it one.
 fn name_requests(workload: &mut Workload) {
     const HEADER: &str = "X-Request-Id";
@@ -522,7 +509,6 @@ impl Bench for Testbed {
         arms: [&str; 2],
         step: &Step,
     ) -> Result<[LoadPoint; 2], ExperimentError> {
-        has_memory_left()?;
         for arm in arms {
             self.drain(arm, step.rested)?;
             self.put_back(arm)?;

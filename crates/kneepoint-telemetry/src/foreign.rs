@@ -29,12 +29,13 @@ impl CpuAccount {
     #[must_use]
     pub fn read<'t>(tiers: impl IntoIterator<Item = &'t RunningTier>) -> Option<Self> {
         let tiers: Vec<&RunningTier> = tiers.into_iter().collect();
-        let tiers_s = tiers
-            .iter()
-            .filter_map(|tier| Some((tier.pid, tier_s(tier)?)))
-            .collect();
         let with_jobs = tiers.iter().filter(|tier| !tier.jobs.is_empty());
-        let jobs_s = with_jobs.map(|tier| (tier.pid, jobs_s(tier))).collect();
+        let jobs_s: BTreeMap<u32, f64> = with_jobs.map(|tier| (tier.pid, jobs_s(tier))).collect();
+        let tier_s = |tier: &RunningTier| {
+            let jobs_s = jobs_s.get(&tier.pid).copied().unwrap_or(0.0);
+            Some((tier.pid, tier_s(tier, jobs_s)?))
+        };
+        let tiers_s = tiers.iter().filter_map(|tier| tier_s(tier)).collect();
         let own = clock_gettime(ClockId::ProcessCPUTime);
         let machine = CpuTicks::read()?;
         Some(Self {
@@ -127,11 +128,11 @@ fn seconds(ticks: u64) -> f64 {
 }
 
 /// CPU seconds of a tier and of the jobs on its host, which its control group counts as well.
-fn tier_s(tier: &RunningTier) -> Option<f64> {
+fn tier_s(tier: &RunningTier, jobs_s: f64) -> Option<f64> {
     if let Some((all_s, _)) = cgroup_cpu_s(&tier.cgroup) {
         return Some(all_s);
     }
-    Some(tree_s(tier.pid)? + jobs_s(tier))
+    Some(tree_s(tier.pid)? + jobs_s)
 }
 
 /// CPU seconds of the jobs on a tier's host.
@@ -212,7 +213,7 @@ mod tests {
     #[test]
     fn a_job_is_not_foreign_where_no_control_group_counts_it() {
         let mut tier = tier_without_doors(std::process::id());
-        let used_s = |tier: &RunningTier| tier_s(tier).expect("we live");
+        let used_s = |tier: &RunningTier| tier_s(tier, jobs_s(tier)).expect("we live");
         while used_s(&tier) < 0.1 {
             std::hint::spin_loop();
         }

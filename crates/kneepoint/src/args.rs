@@ -146,6 +146,12 @@ pub struct OutputArgs {
     pub aside: bool,
 }
 
+/// Whether a path stands for standard output.
+#[must_use]
+pub fn is_stdout(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
 impl OutputArgs {
     /// For what writes no results of its own.
     #[must_use]
@@ -176,7 +182,7 @@ impl OutputArgs {
     #[must_use]
     pub fn takes_stdout(&self) -> bool {
         let asked = self.asked();
-        asked.iter().any(|(_, path)| *path == Some(Path::new("-")))
+        asked.iter().any(|(_, path)| path.is_some_and(is_stdout))
     }
 }
 

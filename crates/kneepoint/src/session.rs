@@ -3,7 +3,7 @@
 pub(crate) mod fleet;
 pub(crate) mod results;
 
-use crate::args::{GroundArgs, OutputArgs, RunArgs};
+use crate::args::{GroundArgs, OutputArgs, RunArgs, is_stdout};
 use crate::progress::Terminal;
 use crate::{FAILED, FOUND, INCONCLUSIVE, INTERRUPTED, UNDECIDED, config};
 use anyhow::{Context as _, Result};
@@ -326,7 +326,7 @@ fn write_new(path: &Path, text: &str) -> std::io::Result<()> {
 /// # Errors
 /// The file cannot be written.
 pub fn write_text(target: &Path, text: &str) -> Result<()> {
-    if target == Path::new("-") {
+    if is_stdout(target) {
         return print(text);
     }
     std::fs::write(target, text).with_context(|| format!("cannot write {}", target.display()))

@@ -4,9 +4,9 @@ use super::{CLIENT, Testbed, arm};
 use crate::error::ExperimentError;
 use crate::record::Event;
 use kneepoint_linux::network::closed_connections;
-use kneepoint_linux::process::{children, number_inside};
+use kneepoint_linux::process::children;
 use kneepoint_model::metric::{QUEUE, WORKERS, WORKERS_BUSY, WORKERS_PINNED};
-use kneepoint_model::{CommandSpec, Endpoint, Layer, RunningTier, SeriesSet, Stack, ports};
+use kneepoint_model::{Endpoint, Layer, RunningTier, SeriesSet, Stack, ports};
 use kneepoint_telemetry::sample_once;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -87,15 +87,7 @@ impl Testbed {
             share: 1.0,
             left: None,
         });
-        // The command runs on their host, which has numbers of its own.
-        let ids = workers.into_iter().filter_map(number_inside);
-        let ids = ids.map(|id| id.to_string());
-        let args = std::iter::once("-TERM".to_owned()).chain(ids);
-        let host = arm::host_name(name, Layer::Php);
-        // One that ended meanwhile makes the command fail, which is no matter.
-        self.lab
-            .exec(&host, &CommandSpec::new("/bin/kill").args(args))?;
-        Ok(())
+        self.signal(name, "-TERM", &workers)
     }
 
     /// Whoever closes a connection keeps its port for a minute. A host that a saturating step left without ports

@@ -171,6 +171,13 @@ impl LoadPlan {
             .map_or(all, |share| share.count_below(all))
     }
 
+    /// The highest rate of requests per second. `None` where the answers decide it: in closed loops and in visits.
+    #[must_use]
+    pub fn highest_hz(&self) -> Option<f64> {
+        let visits = self.workload.sessions.is_some();
+        self.mode.highest_hz().filter(|_| !visits)
+    }
+
     /// How many users take turns at the requests that keep cookies or values. `None` where no request does, and where
     /// visits bring users of their own.
     #[must_use]

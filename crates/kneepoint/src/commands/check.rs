@@ -4,7 +4,7 @@ mod fixes;
 mod remote;
 pub(super) mod watch;
 
-use crate::args::{CheckArgs, OnlyArgs};
+use crate::args::{CheckArgs, OnlyArgs, is_stdout};
 use crate::session::print;
 use crate::{FAILED, FOUND};
 use anyhow::{Context as _, Result};
@@ -71,7 +71,7 @@ fn outputs(args: &CheckArgs) -> [(&'static str, &Option<PathBuf>, CheckFormat); 
 /// Two results behind one another are none that a program can read.
 fn one_to_stdout(args: &CheckArgs) -> Result<()> {
     let all = outputs(args).into_iter();
-    let to_stdout = all.filter(|(_, path, _)| path.as_deref() == Some(Path::new("-")));
+    let to_stdout = all.filter(|(_, path, _)| path.as_deref().is_some_and(is_stdout));
     let options: Vec<&str> = to_stdout.map(|(option, ..)| option).collect();
     anyhow::ensure!(
         options.len() < 2,
@@ -127,7 +127,7 @@ fn look_there(args: &CheckArgs, url: &str) -> Result<ExitCode> {
 
 /// Writes a result where it was asked for. Whether that was standard output.
 fn deliver(path: &Path, text: &str) -> Result<bool> {
-    if path == Path::new("-") {
+    if is_stdout(path) {
         print(text.trim_end())?;
         return Ok(true);
     }

@@ -7,8 +7,9 @@ mod table;
 mod target;
 mod tracer;
 
-use crate::args::ProfileArgs;
+use crate::args::{ProfileArgs, is_stdout};
 use crate::say::say;
+use crate::session::results::check_places;
 use crate::session::{print, stop_flag, write_text};
 use crate::{FOUND, INTERRUPTED};
 use anyhow::{Context as _, Result, bail};
@@ -73,34 +74,13 @@ fn options(args: &ProfileArgs) -> Result<RecordOptions> {
 
 /// Looked at before the profile, so that it is not lost to a misspelt directory.
 fn check_outputs(args: &ProfileArgs) -> Result<()> {
-    let files = [("--svg", &args.svg), ("--speedscope", &args.speedscope)];
-    let mut to_stdout = usize::from(args.folded);
-    for (flag, path) in files {
-        let Some(path) = path else {
-            continue;
-        };
-        to_stdout += usize::from(is_stdout(path));
-        match path.parent() {
-            Some(parent) if parent != Path::new("") && !parent.is_dir() => bail!(
-                "{flag} {}: there is no directory {}; make it first",
-                path.display(),
-                parent.display()
-            ),
-            _ if path.is_dir() => bail!(
-                "{flag} {}: this is a directory; name a file in it",
-                path.display()
-            ),
-            _ => {}
-        }
-    }
-    if to_stdout > 1 {
-        bail!("standard output can take one format only: write the others to files");
-    }
-    Ok(())
-}
-
-fn is_stdout(path: &Path) -> bool {
-    path == Path::new("-")
+    let stdout = args.folded.then_some(Path::new("-"));
+    let asked = [
+        ("svg", args.svg.as_deref()),
+        ("speedscope", args.speedscope.as_deref()),
+        ("folded", stdout),
+    ];
+    check_places(&asked, None)
 }
 
 /// Writes a profile down for another tool.

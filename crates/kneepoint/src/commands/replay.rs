@@ -1,7 +1,6 @@
 //! `kneepoint replay`: field reports, reported beside measured.
 
-use crate::args::{OutputArgs, ReplayArgs};
-use crate::session::results::is_stdout;
+use crate::args::{OutputArgs, ReplayArgs, is_stdout};
 use crate::{FOUND, field_report, session};
 use anyhow::{Context as _, Result, bail};
 use kneepoint_experiment::sequences::replay::replay;

@@ -1,7 +1,7 @@
 //! Where the results of a run go: files, and standard output.
 
 use super::{print, rendered, styles, without_its_failure, write_new, write_text};
-use crate::args::OutputArgs;
+use crate::args::{OutputArgs, is_stdout};
 use crate::in_plain_words;
 use crate::progress::Terminal;
 use crate::say::say_line;
@@ -9,11 +9,6 @@ use anyhow::{Error, Result, bail};
 use kneepoint_model::Run;
 use kneepoint_report::{Options, Styles};
 use std::path::Path;
-
-/// Whether a path stands for standard output.
-pub(crate) fn is_stdout(path: &Path) -> bool {
-    path == Path::new("-")
-}
 
 /// Whether the results of a run can go where they are to go. Looked at before the run, so that it is not lost to a misspelt
 /// directory.

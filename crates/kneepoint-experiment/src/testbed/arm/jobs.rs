@@ -146,7 +146,15 @@ impl Testbed {
     }
 
     /// Sends a signal to processes on the host of PHP of an arm.
-    fn signal(&self, name: &str, signal: &str, pids: &[u32]) -> Result<(), ExperimentError> {
+    ///
+    /// # Errors
+    /// The lab is gone.
+    pub(in crate::testbed) fn signal(
+        &self,
+        name: &str,
+        signal: &str,
+        pids: &[u32],
+    ) -> Result<(), ExperimentError> {
         // The command runs on their host, which has numbers of its own.
         let ids = pids.iter().copied().filter_map(number_inside);
         let ids: Vec<String> = ids.map(|id| id.to_string()).collect();

@@ -3,6 +3,7 @@
 use crate::error::ExperimentError;
 use crate::testbed::Testbed;
 use crate::testbed::rehearse::nowhere::Nowhere;
+use kneepoint_linux::machine::MemoryLeft;
 use kneepoint_model::{LoadPoint, RunningTier};
 use kneepoint_telemetry::CpuAccount;
 use std::sync::atomic::Ordering;
@@ -69,6 +70,7 @@ impl Testbed {
         names: &[&str; N],
         load: impl FnOnce(&(dyn Fn() + Sync)) -> Result<[LoadPoint; N], ExperimentError>,
     ) -> Result<[LoadPoint; N], ExperimentError> {
+        has_memory_left()?;
         for name in names {
             self.arm(name)?.drained.store(false, Ordering::Relaxed);
             self.resume_jobs(name)?;
@@ -115,6 +117,17 @@ impl Testbed {
     fn cpu_account(&self) -> Option<CpuAccount> {
         let tiers = self.arms.values().flat_map(|arm| &arm.running);
         CpuAccount::read_with(tiers, &self.senders.processes)
+    }
+}
+
+/// No load begins on a machine that runs out of memory: its kernel would end other programs for it.
+fn has_memory_left() -> Result<(), ExperimentError> {
+    match MemoryLeft::now().and_then(|left| left.shortage()) {
+        Some(shortage) => Err(ExperimentError::Died(format!(
+            "{shortage}, so no further load is driven. What was measured before is kept. Give the tiers less ([hosts] memory, \
+             [tune] memory), or use a larger machine"
+        ))),
+        None => Ok(()),
     }
 }
 

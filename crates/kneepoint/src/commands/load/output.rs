@@ -1,8 +1,8 @@
 //! Where results go: files, and standard output.
 
-use crate::args::LoadArgs;
+use crate::args::{LoadArgs, is_stdout};
 use crate::say::say_line;
-use crate::session::results::{check_places, is_stdout};
+use crate::session::results::check_places;
 use crate::session::{print, styles, write_text};
 use anyhow::{Error, Result, bail};
 use kneepoint_model::Validity;

@@ -81,8 +81,7 @@ pub(super) fn check(args: &LoadArgs, plan: &LoadPlan) -> Result<()> {
     let Some(allowed) = allowed_hz(asked, !args.i_own.is_empty())? else {
         return Ok(());
     };
-    let visits = plan.workload.sessions.is_some();
-    let Some(highest) = plan.mode.highest_hz().filter(|_| !visits) else {
+    let Some(highest) = plan.highest_hz() else {
         bail!(
             "the answers decide how many requests a second closed loops and visits make, and at most {} are allowed: write a \
              rate, such as -q 100, or allow any: --max-rate {ANY}",
@@ -121,8 +120,7 @@ pub(super) fn consented(
         "If it is yours and may be loaded, say so: --i-own {}",
         host_of(first)
     );
-    let visits = plan.workload.sessions.is_some();
-    let Some(highest) = plan.mode.highest_hz().filter(|_| !visits) else {
+    let Some(highest) = plan.highest_hz() else {
         bail!(
             "{why}, and this load has no highest rate that it could allow: write a rate, such as -q 100. {own}"
         );
