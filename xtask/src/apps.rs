@@ -13,6 +13,7 @@ mod score;
 mod table;
 mod visit;
 
+use crate::program::evidence::Evidence;
 use crate::{flags, program as built};
 use catalog::{APPLICATIONS, Source};
 use kneepoint_model::units::parse_duration;
@@ -54,6 +55,8 @@ pub(crate) struct Options {
     /// reused
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    #[command(flatten)]
+    evidence: Evidence,
 }
 
 impl Options {
@@ -75,7 +78,10 @@ impl Options {
 pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let mut out = std::io::stdout();
     let source = options.source()?;
+    let mut evidence = options.evidence.clone();
+    evidence.prepare()?;
     let program = Program {
+        evidence,
         binary: built::find(options.binary.as_deref())?,
         interrupted: flags::raised_by_signals()?,
         budget: options.budget,

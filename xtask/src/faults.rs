@@ -13,6 +13,7 @@ mod verdict;
 
 use crate::flags;
 use crate::program;
+use crate::program::evidence::Evidence;
 use fault::Fault;
 use kept::Kept;
 use runner::Runner;
@@ -43,6 +44,8 @@ pub(crate) struct Options {
     /// Also write the results there, renewed after every fault; results already in it for the same program are reused
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    #[command(flatten)]
+    evidence: Evidence,
 }
 
 /// Runs the bench with the arguments that follow `faults`. The exit code is 1 when the bench is not passed
@@ -60,8 +63,11 @@ pub(crate) fn run(options: Options) -> anyhow::Result<ExitCode> {
     })?;
     let binary = program::find(options.binary.as_deref())?;
     let interrupted = flags::raised_by_signals()?;
+    let mut evidence = options.evidence;
+    evidence.prepare()?;
     let runner = Runner {
         binary,
+        evidence,
         patience: Duration::from_secs(300),
         grace: Duration::from_secs(30),
         interrupted: Arc::clone(&interrupted),
@@ -113,10 +119,15 @@ fn run_all(runner: &Runner, faults: Vec<Fault>, kept: &Kept) -> anyhow::Result<T
 
 /// Has a fault diagnosed, unless the machine lacks what it requires.
 fn ask(runner: &Runner, fault: Fault) -> anyhow::Result<Row> {
-    if let Some(lacking) = fault.requires.iter().find_map(|it| it.lacking()) {
-        return Ok(Row::new(fault, Duration::ZERO, Outcome::Skipped(lacking)));
-    }
-    let (elapsed, record) = runner.diagnose(&fault)?;
+    let judged_anew = runner.evidence.judged(&runner.binary, &fault.name);
+    let lacking = fault.requires.iter().find_map(|it| it.lacking());
+    let (elapsed, record) = match (judged_anew, lacking) {
+        (Some(record), _) => (Duration::ZERO, record.map(|record| record.to_string())),
+        (None, Some(lacking)) => {
+            return Ok(Row::new(fault, Duration::ZERO, Outcome::Skipped(lacking)));
+        }
+        (None, None) => runner.diagnose(&fault)?,
+    };
     let judged = record.and_then(|text| verdict::judge(&fault.expect, &fault.demands, &text));
     let outcome = judged.map_or_else(Outcome::Failed, |verdict| {
         Outcome::Judged(Box::new(verdict))

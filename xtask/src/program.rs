@@ -1,5 +1,6 @@
 //! The program under test: the one that was named, or one that is built for the occasion.
 
+pub(crate) mod evidence;
 pub(crate) mod measured;
 pub(crate) mod site;
 

@@ -16,6 +16,9 @@
     reason = "a test starts its own servers and ends them by their process id"
 )]
 
+#[path = "../../../tests/ports.rs"]
+mod ports;
+
 use kneepoint_access_log::{LearnOptions, Learned, learn};
 use kneepoint_model::ThinkTime;
 use rustix::process::{Pid, Signal, kill_process};
@@ -93,8 +96,7 @@ fn head(reader: &mut BufReader<TcpStream>) -> Option<Vec<String>> {
 impl Logged {
     fn start() -> Self {
         let dir = tempfile::tempdir().expect("temporary directory");
-        let probe = TcpListener::bind("127.0.0.1:0").and_then(|probe| probe.local_addr());
-        let address = probe.expect("loopback");
+        let address = SocketAddr::from(([127, 0, 0, 1], ports::free_port()));
         let config = format!(
             "daemon off;\nuser root;\nworker_processes 1;\npid ROOT/nginx.pid;\n\
              events {{ worker_connections 512; }}\n\

@@ -5,6 +5,8 @@
     reason = "tests start the servers they look at"
 )]
 
+#[path = "../../../tests/ports.rs"]
+mod ports;
 #[path = "../../../tests/skipped.rs"]
 mod skip;
 #[path = "real/stack.rs"]
@@ -142,7 +144,7 @@ fn a_chroot_is_read_as_its_process_sees_it() {
         // Absolute: on the host it leads to nothing, or to the host's own.
         symlink("/available/site", etc.join("sites/site")).expect("link");
         fs::create_dir(root.join("available")).expect("made");
-        let port = stack::free_port();
+        let port = ports::free_port();
         let site = format!("gzip on;\ngzip_comp_level 8;\nserver {{ listen 127.0.0.1:{port}; }}\n");
         fs::write(root.join("available/site"), site).expect("written");
     });

@@ -15,6 +15,7 @@ use kneepoint_model::{
     Metric, RunningTier, Series, SeriesSet, SettingKey, Slo, Stack, StackProfile, SwitchKind,
     Unprepared,
 };
+use serde::{Deserialize, Serialize};
 
 /// Waits for locks that an application takes, as telemetry names them.
 pub(crate) const LOCKS: [&str; 3] = ["flock", "fcntl", "semaphore"];
@@ -26,8 +27,9 @@ const NAME_SOCKETS: [&str; 3] = [
     "unix:/var/run/nscd/socket",
 ];
 
-/// Everything the rules may look at.
-#[derive(Debug, Clone, Default)]
+/// Everything the rules may look at. It can be written down, so that rules judge anew what was measured once.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Evidence {
     /// The chain as configured.
     pub stack: Stack,
@@ -60,7 +62,7 @@ pub struct Evidence {
 }
 
 /// A stretch of load with what telemetry and the logs said meanwhile.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Phase {
     /// What the phase is for.
     pub kind: PhaseKind,
@@ -73,7 +75,8 @@ pub struct Phase {
 }
 
 /// Where a phase stands relative to the limit R*.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum PhaseKind {
     /// Well below, about 0.3 R*.
     Low,

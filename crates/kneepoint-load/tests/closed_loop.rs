@@ -1,9 +1,8 @@
 //! Workers decide: how many, from when, with which pauses, and how many requests they make.
 
-use crate::common::{Server, closed, http, run, shown};
+use crate::common::{Server, closed, free_address, http, run, shown};
 use kneepoint_load::{Engine, LoadPlan};
 use kneepoint_model::{ClosedLoop, Outcome, ThinkTime};
-use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -177,9 +176,7 @@ fn a_worker_that_thinks_keeps_its_connection() {
 
 #[test]
 fn a_dead_server_is_not_stormed_and_its_workers_are_not_late() {
-    let gone: SocketAddr = TcpListener::bind("127.0.0.1:0")
-        .and_then(|listener| listener.local_addr())
-        .expect("loopback");
+    let gone = free_address();
     let plan = closed(
         http(gone),
         ClosedLoop {

@@ -1,10 +1,10 @@
 //! HTTP/2 on a real nginx, in the clear and encrypted.
 
 use crate::common::secure_site::{LARGE_BYTES, NAME, PATIENCE, Site};
-use crate::common::{Server, even, run, shown};
+use crate::common::{Server, even, free_address, run, shown};
 use kneepoint_load::{HttpVersion, LoadPlan, Mode, Target, fetch, identify};
 use kneepoint_model::{Address, Arrivals, ClosedLoop, Feeder, Outcome, Request, RowOrder};
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 fn clear(door: SocketAddr) -> Target {
@@ -225,9 +225,7 @@ fn what_does_not_speak_http_2_is_said() {
         point.examples
     );
 
-    let gone = TcpListener::bind("127.0.0.1:0")
-        .and_then(|listener| listener.local_addr())
-        .expect("loopback");
+    let gone = free_address();
     let point = run(&even(clear(gone), "const(50,0.2)"));
     assert_eq!(shown(&point), "refused 10 | ", "{:?}", point.examples);
 

@@ -187,9 +187,7 @@ fn a_closed_loop_keeps_so_many_requests_under_way() {
 
 #[test]
 fn a_closed_loop_does_not_storm_a_dead_server() {
-    let gone = std::net::TcpListener::bind("127.0.0.1:0")
-        .and_then(|listener| listener.local_addr())
-        .expect("loopback");
+    let gone = common::free_address();
     let mode = Mode::Closed(ClosedLoop::new(4, Duration::from_millis(300)));
     let point = run(&LoadPlan::new(
         common::http(gone),

@@ -1,12 +1,12 @@
 //! What servers and sockets do to a load generator, one test each: load-engine.md, "Pitfalls".
 
-use crate::common::{Peer, Server, even, http, run, shown};
+use crate::common::{Peer, Server, even, free_address, http, run, shown};
 use expect_test::{Expect, expect};
 use kneepoint_load::{Engine, LoadPlan, Mode, Target};
 use kneepoint_model::{Address, ClosedLoop, LoadPoint, Outcome, Validity, Workload};
 use std::collections::BTreeMap;
 use std::io::Write as _;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -208,9 +208,7 @@ fn without_keep_alive_the_server_is_asked_to_close_and_closes_first() {
 
 #[test]
 fn nobody_listening_is_refused() {
-    let gone: SocketAddr = TcpListener::bind("127.0.0.1:0")
-        .and_then(|listener| listener.local_addr())
-        .expect("loopback");
+    let gone = free_address();
     let point = run(&even(http(gone), TEN));
     assert_eq!(shown(&point), "refused 10 | ");
     // A machine that is busy may make the generator late. The refusals themselves are the server's failure.

@@ -7,7 +7,7 @@
 
 use crate::common;
 use crate::common::nginx::{Blocks, Nginx};
-use crate::common::{even, run, shown};
+use crate::common::{even, free_address, run, shown};
 use kneepoint_load::{LoadPlan, Target, ceiling, fetch};
 use kneepoint_model::{Address, Outcome, Request, Script, Sessions, ThinkTime, Validity};
 use rustix::process::{Pid, Signal, kill_process};
@@ -15,7 +15,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -69,11 +69,6 @@ struct Site {
     fpm_unix: PathBuf,
     _fpm: [Running; 2],
     _nginx: Nginx,
-}
-
-fn free_address() -> SocketAddr {
-    let probe = TcpListener::bind("127.0.0.1:0").expect("loopback");
-    probe.local_addr().expect("bound")
 }
 
 fn write(dir: &Path, name: &str, text: &str) -> String {

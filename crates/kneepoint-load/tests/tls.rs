@@ -1,10 +1,10 @@
 //! HTTPS on a real nginx: what works, what fails, and what is said then.
 
 use crate::common::secure_site::{LARGE_BYTES, NAME, PATIENCE, Site};
-use crate::common::{Server, even, run, shown};
+use crate::common::{Server, even, free_address, run, shown};
 use kneepoint_load::{LoadPlan, Mode, Target, Tls, Verify, fetch, identify};
 use kneepoint_model::{Address, ClosedLoop, LoadPoint, Outcome, Request, Workload};
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 fn plan(target: Target, request: Request) -> LoadPlan {
@@ -137,9 +137,7 @@ fn a_handshake_that_breaks_or_hangs_is_no_tls_error() {
     let said = ["during the TLS handshake"];
     fails(server.address, tls(), "reset 10 | ", &said);
 
-    let gone = TcpListener::bind("127.0.0.1:0")
-        .and_then(|listener| listener.local_addr())
-        .expect("loopback");
+    let gone = free_address();
     fails(gone, tls(), "refused 10 | ", &["connecting to"]);
 
     let silent = Server::start(|mut peer| {

@@ -268,6 +268,9 @@ pub struct DiagnoseArgs {
     /// How many suspected causes to test by changing them
     #[arg(long, default_value_t = 1)]
     pub confirm: usize,
+    /// Also write what the rules judged by there: `rules --judge FILE` judges it anew, without a load
+    #[arg(long, value_name = "FILE")]
+    pub evidence: Option<PathBuf>,
 }
 
 /// Arguments of `demo`.
@@ -348,6 +351,9 @@ pub struct RulesArgs {
     /// Print as JSON
     #[arg(long)]
     pub json: bool,
+    /// Judge what `diagnose --evidence FILE` wrote, by the rules of this version
+    #[arg(long, value_name = "FILE")]
+    pub judge: Option<PathBuf>,
 }
 
 #[cfg(test)]

@@ -28,6 +28,14 @@ struct Places {
 }
 
 impl Places {
+    /// What is known before the application was copied.
+    fn asked(fault: &Planted) -> Self {
+        Self {
+            peer: fault.peer_latency.as_ref().map(|_| PEER.to_owned()),
+            ..Self::default()
+        }
+    }
+
     fn fill(&self, text: &str) -> String {
         let mut text = text.to_owned();
         let known = [
@@ -55,6 +63,9 @@ pub(super) fn run(program: &Program, source: &Source, fault: &Planted) -> anyhow
         elapsed: std::time::Duration::ZERO,
         outcome,
     };
+    if let Some(said) = program.evidence.judged(&program.binary, &fault.name) {
+        return Ok(row(judged(fault, &Places::asked(fault), said)));
+    }
     let dir = match source.directory(&fault.application) {
         Ok(dir) => dir,
         Err(why) => return Ok(row(Outcome::Skipped(why))),
@@ -75,26 +86,30 @@ pub(super) fn run(program: &Program, source: &Source, fault: &Planted) -> anyhow
     // application.
     let extension = extension.map(|from| bring(&from, &own)).transpose()?;
     let places = Places {
-        peer: fault.peer_latency.as_ref().map(|_| PEER.to_owned()),
         extension: extension.map(|path| path.display().to_string()),
         app: Some(own.display().to_string()),
+        ..Places::asked(fault)
     };
     plant(fault, &own, &places)
         .with_context(|| format!("the fault `{}` does not fit", fault.name))?;
     let began = Instant::now();
     let found = diagnose(program, fault, &own, scratch.path(), &places, began)?;
+    Ok(Row {
+        elapsed: began.elapsed(),
+        ..row(judged(fault, &places, found))
+    })
+}
+
+/// What a diagnosis named, compared with what is right.
+fn judged(fault: &Planted, places: &Places, found: Result<Value, String>) -> Outcome {
     let culprits: Vec<String> = fault.culprit.iter().map(|text| places.fill(text)).collect();
-    let outcome = match found {
+    match found {
         Err(words) => Outcome::Failed(words),
         Ok(value) => {
             let record = Record(&value);
             Outcome::judge(&fault.codes, &culprits, record.named(), record.limit())
         }
-    };
-    Ok(Row {
-        elapsed: began.elapsed(),
-        ..row(outcome)
-    })
+    }
 }
 
 /// Puts a file into the application; returns where.
@@ -119,7 +134,9 @@ fn diagnose(
     let scenario = own.join("kneepoint.toml");
     let overlay = scratch.join("overlay.toml");
     fs::write(&overlay, overlay_text(fault, &scenario, scratch, places)?)?;
-    let more: [&OsStr; 2] = [OsStr::new("--overlay"), overlay.as_os_str()];
+    let kept = program.evidence.arguments(&fault.name);
+    let mut more = vec![OsStr::new("--overlay"), overlay.as_os_str()];
+    more.extend(kept.iter().map(OsStr::new));
     let left = PATIENCE.saturating_sub(began.elapsed());
     let record = program.measure("diagnose", &scenario, &more, scratch, left)?;
     Ok(record.and_then(|value| Record(&value).finished().map(|()| value)))

@@ -1,5 +1,6 @@
 //! The built program, run as anybody would run it.
 
+use crate::program::evidence::Evidence;
 use crate::program::measured;
 use anyhow::Context as _;
 use serde_json::Value;
@@ -17,6 +18,8 @@ const DIAGNOSIS: Duration = Duration::from_secs(120);
 pub(super) struct Program {
     pub(super) binary: PathBuf,
     pub(super) interrupted: Arc<AtomicBool>,
+    /// Whether what the rules of a diagnosis judged by is kept.
+    pub(super) evidence: Evidence,
     /// What it is told to take; `None` for what is usual.
     pub(super) budget: Option<Duration>,
 }

@@ -5,6 +5,7 @@ use super::catalog::{Application, Source, copy, scratch};
 use super::fingerprint::Fingerprint;
 use super::program::Program;
 use super::record::{Named, Record};
+use std::ffi::OsStr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -112,7 +113,12 @@ fn walk(
     }
     let scenario = own.join("kneepoint.toml");
     for command in ["limit", "diagnose"] {
-        let record = program.measure(command, &scenario, &[], scratch, left())?;
+        let kept = match command {
+            "diagnose" => program.evidence.arguments(row.name),
+            _ => Vec::new(),
+        };
+        let more: Vec<&OsStr> = kept.iter().map(OsStr::new).collect();
+        let record = program.measure(command, &scenario, &more, scratch, left())?;
         let took = began.elapsed();
         note_change(command, own, before, row)?;
         let read = record.and_then(|value| Record(&value).finished().map(|()| value));
@@ -152,6 +158,7 @@ fn note_change(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::program::evidence::Evidence;
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
     use std::sync::Arc;
@@ -166,6 +173,7 @@ mod tests {
         fs::write(&binary, format!("#!/bin/sh\n{script}\n")).expect("script");
         fs::set_permissions(&binary, PermissionsExt::from_mode(0o755)).expect("mode");
         let program = Program {
+            evidence: Evidence::default(),
             binary,
             interrupted: Arc::new(AtomicBool::new(false)),
             budget: Some(Duration::from_secs(1)),

@@ -1,6 +1,7 @@
 //! One diagnosis in a process of its own: started, waited for, and ended when it does not end by itself.
 
 use super::fault::{FILES, Fault};
+use crate::program::evidence::Evidence;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
 use std::os::unix::process::CommandExt;
@@ -17,6 +18,8 @@ const LAST_WORDS: usize = 300;
 pub(super) struct Runner {
     /// The program.
     pub(super) binary: PathBuf,
+    /// Whether what the rules judged by is kept.
+    pub(super) evidence: Evidence,
     /// How long a diagnosis may take.
     pub(super) patience: Duration,
     /// How long the program may clean up once it was asked to end; then it is killed.
@@ -57,6 +60,7 @@ impl Runner {
             .arg("--json")
             .arg(&record)
             .arg("--no-report")
+            .args(self.evidence.arguments(&fault.name))
             // What the program leaves beside its results goes with the directory.
             .current_dir(dir.path())
             // A Ctrl-C of the terminal reaches the bench alone, which hands it on once.
@@ -204,6 +208,7 @@ mod tests {
         std::fs::set_permissions(&binary, PermissionsExt::from_mode(0o755)).expect("mode");
         let runner = Runner {
             binary,
+            evidence: Evidence::default(),
             patience,
             grace: Duration::from_secs(2),
             interrupted: Arc::new(AtomicBool::new(interrupted)),

@@ -1,10 +1,11 @@
 //! Stacks for the tests: started in a private directory, ended with the test.
 
+use crate::ports::free_port;
 use crate::skip::skipped;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write as _;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -27,12 +28,6 @@ impl Drop for Stack {
             let _ = child.wait();
         }
     }
-}
-
-/// A port of loopback that nobody has.
-pub(crate) fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("an address").port()
 }
 
 /// The time as a log writes it.

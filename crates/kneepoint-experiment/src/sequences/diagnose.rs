@@ -32,7 +32,7 @@ const LIMIT_TIME: Duration = Duration::from_secs(25);
 const PAIRS: usize = 10;
 
 /// Stands the scenario's stack up, finds its limit, lets the rules judge what binds there, and confirms at most so many of
-/// their suspicions by an intervention.
+/// their suspicions by an intervention. Gives what they judged by; nothing where the stack bore no load.
 ///
 /// # Errors
 /// The stack cannot be stood up, the load cannot be driven, or somebody asked to stop.
@@ -42,7 +42,7 @@ pub fn diagnose_and_confirm(
     scenario: &Scenario,
     asked: Option<Duration>,
     most: usize,
-) -> Result<(), ExperimentError> {
+) -> Result<Option<Evidence>, ExperimentError> {
     let subject = Subject::named(BASE);
     let least = DiagnosisTime::least();
     recorder.keep_to(asked, &TimeNeed::all_the_same("a diagnosis", least));
@@ -58,13 +58,14 @@ pub fn diagnose_and_confirm(
     };
     let (limit, slope) = find_limit(testbed, recorder, subject, options.unconfirmed())?;
     if limit.rate_hz.estimate <= 0.0 {
-        return Ok(());
+        return Ok(None);
     }
     recorder.stage("Diagnose: which tier and which cause bind");
     let (evidence, mut findings) = diagnose(testbed, recorder, subject, &limit)?;
     let base = ComparisonBase::of(&limit, slope, PAIRS);
     let found = (&evidence, findings.as_mut_slice());
-    confirm(testbed, recorder, BASE, scenario, found, base, most)
+    confirm(testbed, recorder, BASE, scenario, found, base, most)?;
+    Ok(Some(evidence))
 }
 
 /// Drives the phases at an arm and lets the rules judge. The findings are written down as they are:

@@ -3,6 +3,8 @@
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
 pub(crate) mod nginx;
+#[path = "../../../../tests/ports.rs"]
+mod ports;
 pub(crate) mod secure_site;
 
 use kneepoint_load::{Engine, LoadPlan, Mode, Target};
@@ -15,6 +17,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
+
+/// An address of loopback that nobody listens on.
+pub(crate) fn free_address() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], ports::free_port()))
+}
 
 /// One connection as the script sees it.
 pub(crate) struct Peer {

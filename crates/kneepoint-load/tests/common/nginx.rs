@@ -5,11 +5,11 @@
     reason = "a test starts its own servers and ends them by their process id"
 )]
 
-use super::http;
+use super::{free_address, http};
 use kneepoint_load::Target;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -45,9 +45,7 @@ impl Nginx {
     /// One worker process.
     pub(crate) fn with(blocks: &Blocks<'_>) -> Self {
         let dir = tempfile::tempdir().expect("temporary directory");
-        let address = TcpListener::bind("127.0.0.1:0")
-            .and_then(|probe| probe.local_addr())
-            .expect("loopback");
+        let address = free_address();
         fs::write(dir.path().join("page.html"), "<p>static</p>\n".repeat(40)).expect("written");
         let Blocks {
             events,

@@ -5,12 +5,13 @@
     reason = "a test starts its own servers and ends them by their process id"
 )]
 
+use super::free_address;
 use kneepoint_load::{Target, Tls, Verify, fetch};
 use kneepoint_model::{Address, Request};
 use rcgen::{BasicConstraints, Certificate, CertificateParams, DnType, IsCa, KeyPair};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -92,12 +93,6 @@ pub(crate) struct Site {
     _nginx: Running,
 }
 
-/// Addresses that nobody listens on, all different.
-fn free_addresses<const N: usize>() -> [SocketAddr; N] {
-    let probes = [(); N].map(|()| TcpListener::bind("127.0.0.1:0").expect("loopback"));
-    probes.map(|probe| probe.local_addr().expect("bound"))
-}
-
 /// What every door serves: a page, a large file, one that trickles (its first second brings 20 000 of 60 000 bytes),
 /// an answer to anything posted, and a cookie.
 fn locations(root: &str) -> String {
@@ -147,7 +142,7 @@ impl Site {
         ] {
             fs::write(public.join(name), text).expect("written");
         }
-        let [tls, expired, tls_h2, h2c, goaway, narrow] = free_addresses();
+        let [tls, expired, tls_h2, h2c, goaway, narrow] = [(); 6].map(|()| free_address());
         let good = "ssl_certificate ROOT/good.pem; ssl_certificate_key ROOT/good.key;";
         let old = "ssl_certificate ROOT/expired.pem; ssl_certificate_key ROOT/expired.key;";
         let config = config(

@@ -1,17 +1,20 @@
 //! Starts rendered tiers as real programs, and ends them by their process id.
 
+#[path = "../../../../tests/ports.rs"]
+mod ports;
+
 use kneepoint_model::{
     Address, CommandOutput, CommandSpec, Commands, Layer, ProcessSpec, Ready, Signal,
 };
 use kneepoint_stack::{AppContext, RenderedTier, Server, TierContext, install, server};
+use ports::free_port;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 /// Commands on this machine, for tests.
@@ -68,19 +71,6 @@ pub(crate) fn temp_dir() -> tempfile::TempDir {
     let dir = tempfile::tempdir().expect("a temporary directory");
     std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).expect("access");
     dir
-}
-
-pub(crate) fn free_port() -> u16 {
-    // Below the range that the kernel hands out by itself, and each once: a connection of another test, or its server,
-    // must not have it before this one's server does.
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let first = std::process::id() as u16 % 400 * 25;
-    loop {
-        let port = 20_000 + (first + NEXT.fetch_add(1, Ordering::Relaxed)) % 10_000;
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return port;
-        }
-    }
 }
 
 /// The context of a real tier on loopback.

@@ -5,23 +5,25 @@
     reason = "this crate knows no lab: its tests start the servers themselves"
 )]
 
+#[path = "../../../../tests/ports.rs"]
+mod ports;
 #[path = "../../../../tests/skipped.rs"]
 mod skip;
 
 use kneepoint_model::{
     Address, CgroupPaths, Endpoint, Layer, LogFormat, LogSource, RunningTier, ServerKind,
 };
+use ports::free_port;
 use rustix::process::{Pid, Signal, kill_process};
 pub(crate) use skip::skipped;
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -490,19 +492,6 @@ fn get(web: SocketAddr, path: &str) -> String {
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
     String::from_utf8_lossy(&answer).into_owned()
-}
-
-fn free_port() -> u16 {
-    // Below the range that the kernel hands out by itself, and each once: a connection of another test, or its server,
-    // must not have it before this one's server does.
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let first = std::process::id() as u16 % 400 * 25;
-    loop {
-        let port = 20_000 + (first + NEXT.fetch_add(1, Ordering::Relaxed)) % 10_000;
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return port;
-        }
-    }
 }
 
 fn ip(args: &[&str]) {

@@ -1,5 +1,6 @@
 //! `kneepoint diagnose`: what binds at the limit, and whether an intervention agrees.
 
+mod evidence;
 pub(super) mod rules;
 mod unmeasured;
 
@@ -19,7 +20,13 @@ pub(super) fn run(args: &DiagnoseArgs) -> Result<ExitCode> {
         &args.run.output,
         |testbed, recorder| {
             let asked = session::asked_budget(&args.run, &scenario);
-            diagnose_and_confirm(testbed, recorder, &scenario, asked, args.confirm)?;
+            let judged_by =
+                diagnose_and_confirm(testbed, recorder, &scenario, asked, args.confirm)?;
+            if let Some((path, judged_by)) = args.evidence.as_ref().zip(judged_by)
+                && let Err(why) = evidence::write(judged_by, &scenario, path)
+            {
+                recorder.warn(format!("--evidence: {why:#}"));
+            }
             unmeasured::note(testbed, recorder, BASE)
         },
     )

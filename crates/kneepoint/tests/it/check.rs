@@ -2,8 +2,8 @@
 
 mod remote;
 
-use crate::support::{kneepoint, text};
-use std::net::{TcpListener, TcpStream};
+use crate::support::{free_port, kneepoint, text};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -27,9 +27,7 @@ fn redis(dir: &Path, policy: &str) -> Option<Redis> {
     if !program.exists() {
         return None;
     }
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let port = listener.local_addr().expect("an address").port();
-    drop(listener);
+    let port = free_port();
     let conf = dir.join("redis.conf");
     let lines = format!(
         "bind 127.0.0.1\nport {port}\ndir {}\nmaxmemory 100mb\nmaxmemory-policy {policy}\nsave \"\"\n",

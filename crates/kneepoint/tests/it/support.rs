@@ -1,5 +1,7 @@
 //! What the tests share: the program, the applications, and a look at what a lab leaves behind.
 
+#[path = "../../../../tests/ports.rs"]
+mod ports;
 #[path = "../../../../tests/skipped.rs"]
 mod skip;
 
@@ -8,6 +10,7 @@ pub(crate) mod company;
 
 use kneepoint_experiment::RunStore;
 use kneepoint_linux::process::parent_of;
+pub(crate) use ports::free_port;
 pub(crate) use skip::skipped;
 use std::collections::BTreeSet;
 use std::io::Read;

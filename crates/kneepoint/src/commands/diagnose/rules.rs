@@ -64,6 +64,10 @@ fn known() -> BTreeMap<&'static str, Known> {
 }
 
 pub(in crate::commands) fn run(args: &RulesArgs) -> Result<ExitCode> {
+    if let Some(path) = &args.judge {
+        super::evidence::judge(path, args)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     if args.json {
         let rules: Vec<_> = RULES
             .iter()

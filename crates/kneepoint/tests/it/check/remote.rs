@@ -3,9 +3,9 @@
 //! The server has a view of the file system of its own: with a user that this machine does not have, and with a Redis of
 //! that user's.
 
-use crate::support::{needs_root, text};
+use crate::support::{free_port, needs_root, text};
 use std::fs;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -24,11 +24,6 @@ impl Drop for Host {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
-}
-
-fn port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("an address").port()
 }
 
 fn run(program: &str, args: &[&str]) {
@@ -64,7 +59,7 @@ fn settings(dir: &Path, port: u16) {
     fs::write(dir.join("ssh.conf"), client).expect("written");
     let redis = format!(
         "port {}\nbind 127.0.0.1\nmaxmemory 100mb\nmaxmemory-policy noeviction\nsave \"\"\n",
-        self::port()
+        free_port()
     );
     fs::write(dir.join("redis.conf"), redis).expect("written");
     let users = fs::read_to_string("/etc/passwd").expect("users");
@@ -130,7 +125,7 @@ fn another_host_is_looked_at_as_a_user_and_nothing_is_left() {
         return;
     }
     let dir = tempfile::tempdir().expect("directory");
-    let port = port();
+    let port = free_port();
     settings(dir.path(), port);
     let _host = host(dir.path());
     let began = Instant::now();

@@ -1,8 +1,7 @@
 //! nginx and PHP-FPM as a person would start them, for commands that take what is there.
 
-use crate::support::{apps, kneepoint, wait};
+use crate::support::{apps, free_port, kneepoint, wait};
 use std::fs;
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -45,12 +44,7 @@ impl ByHand {
             std::os::unix::fs::PermissionsExt::from_mode(0o755),
         )
         .expect("mode");
-        let [port, tls_port] = [(), ()].map(|()| {
-            TcpListener::bind("127.0.0.1:0")
-                .and_then(|socket| socket.local_addr())
-                .expect("a free port")
-                .port()
-        });
+        let (port, tls_port) = (free_port(), free_port());
         write_certificate(directory.path());
         write_configuration(directory.path(), port, tls_port);
         let quiet = |command: &mut Command| {
@@ -108,13 +102,17 @@ impl ByHand {
         pool_of(self.port)
     }
 
-    /// A load of two connections that asks the application for this long, or for this many requests.
+    /// A load of two connections that asks the application for this long, or for this many requests. It is there to be
+    /// served and not to measure: with the usual 200 ms a machine that stops the generator for a moment would make it
+    /// invalid, and end it with 1.
     pub(crate) fn load(&self, how_much: &[&str]) -> Command {
         let script = apps().join("plain/public/index.php").canonicalize();
         let socket = format!("unix:{}", self.socket().display());
         let mut command = kneepoint();
-        command.args(["load", "--quiet", "-c", "2", "--fastcgi", &socket]);
-        command.args(how_much);
+        command.args(["load", "--quiet", "--good", "20s", "--timeout", "20s"]);
+        command
+            .args(["-c", "2", "--fastcgi", &socket])
+            .args(how_much);
         command.arg("--script").arg(script.expect("apps/plain"));
         command
     }
