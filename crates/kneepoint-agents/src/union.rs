@@ -382,6 +382,7 @@ fn add_point(sum: &mut LoadPoint, more: &LoadPoint) {
     sum.connections_opened = sum
         .connections_opened
         .saturating_add(more.connections_opened);
+    sum.sent_again = sum.sent_again.saturating_add(more.sent_again);
     sum.bytes_received = sum.bytes_received.saturating_add(more.bytes_received);
     sum.slowest.extend(more.slowest.iter().cloned());
     for example in &more.examples {

@@ -9,7 +9,7 @@ pub(crate) mod socket;
 mod tls;
 
 pub(crate) use backoff::Backoff;
-pub(crate) use pool::{Kept, Phase, Pool};
+pub(crate) use pool::{Kept, Phase, Pool, closed_meanwhile};
 pub(crate) use ports::HeldPorts;
 pub(crate) use socket::{Endpoint, Opening, Sources};
 pub(crate) use tls::{Secure, ThreadTls, TlsSession};

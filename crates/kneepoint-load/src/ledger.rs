@@ -157,6 +157,16 @@ impl<'p> RequestLedger<'p> {
         self.waiting += 1;
     }
 
+    /// Puts a request back to the front of the queue, to go out once more on a new connection.
+    pub(crate) fn send_again(&mut self, id: u32) {
+        let request = self.in_flight.get_mut(id);
+        request.retried = true;
+        request.connection = NONE;
+        self.recorder.sent_again(request.intended);
+        let reference = self.in_flight.reference(id);
+        self.wait_again(reference);
+    }
+
     /// A server that accepts connections and drops them unanswered has no room for more. An open loop goes on as its
     /// schedule says; a closed one would only spin, and take the CPU that the stack needs to answer the rest.
     pub(crate) fn dropped_unanswered(&mut self, now: u64) {

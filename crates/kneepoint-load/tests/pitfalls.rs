@@ -2,7 +2,7 @@
 
 use crate::common::{Peer, Server, even, free_address, http, run, shown};
 use expect_test::{Expect, expect};
-use kneepoint_load::{Engine, LoadPlan, Mode, Target};
+use kneepoint_load::{Engine, LoadPlan, Mode, Target, fetch};
 use kneepoint_model::{Address, ClosedLoop, LoadPoint, Outcome, Validity, Workload};
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -51,8 +51,44 @@ fn a_stale_connection_is_replaced_and_the_request_sent_again() {
         unchanged,
         expect!["ok 10 | 200: 10"],
     );
-    assert_eq!(point.connections_opened, 10);
+    assert_eq!((point.connections_opened, point.sent_again), (10, 9));
     assert_eq!(server.requests(), 19, "nine went out twice");
+}
+
+/// The first connection answers once and meets its end after this long with the next request; others answer always.
+fn first_one_dies(after: Duration) -> impl Fn(Peer) {
+    move |mut peer| {
+        while peer.request().is_some() {
+            peer.ok("an answer");
+            if peer.number == 1 && peer.request().is_some() {
+                std::thread::sleep(after);
+                return;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_worker_that_dies_of_a_request_is_not_hidden() {
+    let (point, server) = check(
+        first_one_dies(Duration::from_millis(900)),
+        unchanged,
+        expect!["ok 9, reset 1 | 200: 9"],
+    );
+    assert_eq!((point.sent_again, server.requests()), (0, 10));
+    assert_eq!(point.examples, ["GET /: reset: closed by the server"]);
+}
+
+#[test]
+fn what_a_repetition_could_change_is_not_sent_again() {
+    for method in ["POST", "PATCH"] {
+        let (point, server) = check(
+            first_one_dies(Duration::ZERO),
+            |plan| plan.workload.requests[0].method.0 = method.into(),
+            expect!["ok 9, reset 1 | 200: 9"],
+        );
+        assert_eq!((point.sent_again, server.requests()), (0, 10), "{method}");
+    }
 }
 
 #[test]
@@ -450,6 +486,29 @@ fn a_large_body_goes_out_in_pieces() {
         expect!["ok 10 | 200: 10"],
     );
     assert_eq!(point.arrivals, 10);
+}
+
+/// The server closes with most of the body unread, which resets the connection behind its answer.
+#[test]
+fn an_answer_before_the_body_is_read_counts() {
+    let large = |plan: &mut LoadPlan| {
+        plan.workload.requests[0].method.0 = "POST".into();
+        plan.workload.requests[0].body = Some("x".repeat(16 << 20).into());
+    };
+    let early = |mut peer: Peer| {
+        peer.request();
+        peer.say(
+            "HTTP/1.1 413 Content Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n",
+        );
+    };
+    let (point, server) = check(early, large, expect!["http error 10 | 413: 10"]);
+    assert_eq!(point.sent_again, 0);
+
+    let mut plan = even(server.target(), TEN);
+    large(&mut plan);
+    let request = &plan.workload.requests[0];
+    let fetched = fetch(&plan.target, request, None, Duration::from_secs(20));
+    assert_eq!(fetched.expect("an answer").status, 413);
 }
 
 /// An address of this host.

@@ -305,6 +305,9 @@ pub struct LoadPoint {
     pub failed_response: LatencyHistogram,
     /// Connections the generator opened in the window.
     pub connections_opened: u64,
+    /// Requests that went out once more on a new connection: their kept one had been closed without a byte of an answer.
+    #[serde(default)]
+    pub sent_again: u64,
     /// Bytes of responses, as on the wire.
     pub bytes_received: u64,
     /// Per second of intended start.

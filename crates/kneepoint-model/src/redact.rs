@@ -14,7 +14,7 @@ pub use names::{is_harmless_variable, is_secret_name, is_secret_parameter};
 pub use walk::Redact;
 pub(crate) use walk::job as redact_job;
 
-use crate::{LoadPoint, Run, Scenario};
+use crate::{LoadPoint, Request, Run, Scenario};
 use scan::Grammar;
 
 /// What stands where a secret stood.
@@ -64,6 +64,17 @@ impl Secrets {
         for stack in [&run.base, &run.best].into_iter().flatten() {
             secrets.learn_stack(stack);
         }
+        secrets.settle();
+        secrets
+    }
+
+    /// What requests give away that belong to no scenario.
+    #[must_use]
+    pub fn of_requests(requests: &[Request]) -> Self {
+        let mut secrets = Self::default();
+        requests
+            .iter()
+            .for_each(|request| secrets.learn_request(request));
         secrets.settle();
         secrets
     }
@@ -261,6 +272,24 @@ mod tests {
             text,
             "log: \u{fffd}]0;title\u{fffd}\u{fffd}[2J\u{fffd}31mred\n\tnext"
         );
+    }
+
+    #[test]
+    fn what_a_load_sends_is_known_where_a_page_says_it_again() {
+        let mut request = Request::get("/");
+        request.headers = [
+            ("Authorization", "Bearer abc123def456"),
+            ("Cookie", "sid=q1w2e3r4t5; theme=dark"),
+            ("X-Api-Key", "k-9f8e7d6c"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into();
+        let mut point = LoadPoint {
+            examples: vec!["who is abc123def456, q1w2e3r4t5 or k-9f8e7d6c in the dark?".into()],
+            ..LoadPoint::default()
+        };
+        point.redact(&Secrets::of_requests(&[request]));
+        assert_eq!(point.examples, ["who is •••, ••• or ••• in the dark?"]);
     }
 
     #[test]

@@ -57,6 +57,7 @@ fn account(seconds: u64, times: &[u64], because: Option<&str>) -> Account {
             arrivals: times.len() as u64,
             offered_hz: times.len() as f64 / 3.0,
             window_s: 3.0,
+            sent_again: 2,
             response: *own.response.expect("times"),
             outcomes: own.record.outcomes,
             health: Health {
@@ -127,6 +128,7 @@ fn a_load_of_sound_agents_is_the_sum_of_them() {
     let point = union.finish(&plan(), false);
     assert!(point.validity.is_valid(), "{:?}", point.validity);
     assert_eq!((point.arrivals, point.response.count()), (300, 300));
+    assert_eq!(point.sent_again, 4);
     assert!((point.offered_hz - 100.0).abs() < 1e-9);
     assert!((point.health.achieved_share - 1.0).abs() < 1e-9);
     assert_eq!(point.seconds.len(), 3);

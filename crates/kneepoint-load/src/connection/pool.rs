@@ -4,10 +4,21 @@ use crate::connection::tls::TlsSession;
 use crate::in_flight::NONE;
 use crate::response::{Parser, Reply};
 use rustix::fd::OwnedFd;
+use rustix::io::Errno;
 use std::collections::VecDeque;
 
 /// How long a server that announced it would close may take before the generator closes instead.
 const LINGER_NS: u64 = 1_000_000_000;
+/// How soon after a request the end of a kept connection comes where the server closed it before it saw the request,
+/// besides the way to the server \[ours\]: a busy machine takes a tenth of a second to close. What is sent again is counted, since
+/// a worker that dies at once looks alike.
+const MEANWHILE_NS: u64 = 200_000_000;
+
+/// Whether a kept connection ended so soon after a request went out that the server closed it meanwhile, and did not
+/// die of the request. It took `distance` to open the connection.
+pub(crate) fn closed_meanwhile(sent: u64, now: u64, distance: u64) -> bool {
+    now.saturating_sub(sent) <= distance.saturating_add(MEANWHILE_NS)
+}
 
 /// What a connection is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,10 +45,16 @@ pub(crate) struct Connection<'p> {
     generation: u32,
     /// The request in flight on it, or [`NONE`].
     pub(crate) request: u32,
+    /// When it began to open.
+    pub(crate) began: u64,
+    /// How long it took to open, without a handshake of TLS: the way to the server and back.
+    pub(crate) distance: u64,
     /// Responses completed on it.
     pub(crate) served: u32,
     /// Bytes of the request that are written.
     pub(crate) written: usize,
+    /// Why no more of it could be.
+    pub(crate) cut: Option<Errno>,
     /// The request when it is not the template's own bytes; empty otherwise.
     pub(crate) own_request: Vec<u8>,
     /// Which turn it has among those kept for somebody; 0 when it is not.
@@ -132,8 +149,11 @@ impl<'p> Pool<'p> {
                 phase: Phase::Closed,
                 generation: 0,
                 request: NONE,
+                began: 0,
+                distance: 0,
                 served: 0,
                 written: 0,
+                cut: None,
                 own_request: Vec::new(),
                 kept: 0,
                 wants_room: false,
@@ -146,6 +166,7 @@ impl<'p> Pool<'p> {
         self.open += 1;
         let connection = self.get(slot);
         connection.fd = Some(fd);
+        connection.cut = None;
         connection.phase = phase;
         connection.generation = connection.generation.wrapping_add(1);
         connection.request = NONE;
@@ -335,6 +356,14 @@ mod tests {
     fn kept(pool: &mut Pool<'_>, slot: u32) -> Kept {
         pool.put_idle(slot);
         pool.keep(slot).expect("it is idle")
+    }
+
+    #[test]
+    fn a_server_that_is_far_away_closes_later() {
+        const MS: u64 = 1_000_000;
+        assert!(closed_meanwhile(10 * MS, 13 * MS, 0));
+        assert!(!closed_meanwhile(10 * MS, 290 * MS, MS));
+        assert!(closed_meanwhile(10 * MS, 290 * MS, 90 * MS));
     }
 
     #[test]

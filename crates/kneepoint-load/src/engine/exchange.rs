@@ -1,6 +1,6 @@
 //! What happens on a connection: it opens, a request goes out, a response comes in, something breaks.
 
-use crate::connection::{Phase, socket};
+use crate::connection::{Phase, closed_meanwhile, socket};
 use crate::engine::worker::Worker;
 use crate::in_flight::NONE;
 use crate::request::NoValue;
@@ -43,7 +43,9 @@ impl<'p> Worker<'p> {
         };
         let target = &self.prepared.target;
         let slot = self.pool.insert(opening.fd, phase, || Parser::of(target));
-        self.pool.get(slot).request = id;
+        let connection = self.pool.get(slot);
+        connection.request = id;
+        connection.began = now;
         self.ledger.in_flight.get_mut(id).connection = slot;
         let wanted = if opening.connected {
             WATCHED
@@ -61,10 +63,12 @@ impl<'p> Worker<'p> {
 
     /// The connection stands: its request goes out, after the handshake of TLS where there is one.
     fn on_connected(&mut self, slot: u32, now: u64) {
+        let connection = self.pool.get(slot);
+        connection.distance = now.saturating_sub(connection.began);
+        let id = connection.request;
         if self.tls.is_some() {
             return self.begin_handshake(slot);
         }
-        let id = self.pool.get(slot).request;
         self.connected(now);
         self.send(slot, id, now);
     }
@@ -169,8 +173,19 @@ impl<'p> Worker<'p> {
                 Ok(count) => connection.written += count,
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return self.ask_for_room(slot, true),
-                Err(errno) => return self.broken(slot, Some(errno)),
+                Err(errno) => return self.cut_off(slot, errno),
             }
+        }
+    }
+
+    /// A request could not be written to its end. A server may answer before it has read all, and close (413), so what
+    /// it said is read first.
+    pub(crate) fn cut_off(&mut self, slot: u32, errno: Errno) {
+        let token = self.pool.token(slot);
+        self.pool.get(slot).cut = Some(errno);
+        self.read(slot, true);
+        if self.pool.slot_of(token).is_some() {
+            self.broken(slot, Some(errno));
         }
     }
 
@@ -270,11 +285,14 @@ impl<'p> Worker<'p> {
     }
 
     pub(crate) fn on_end_of_stream(&mut self, slot: u32) {
-        if self.pool.get(slot).parser.complete_at_end() {
-            let now = self.ledger.clock.now();
-            self.complete(slot, false, now);
-        } else {
-            self.broken(slot, None);
+        let connection = self.pool.get(slot);
+        // What ends where the request was cut off may lack its end.
+        match connection.cut {
+            None if connection.parser.complete_at_end() => {
+                let now = self.ledger.clock.now();
+                self.complete(slot, false, now);
+            }
+            cut => self.broken(slot, cut),
         }
     }
 
@@ -318,16 +336,23 @@ impl<'p> Worker<'p> {
     }
 
     /// The connection ended or failed before its response was complete. One that had served before and gave no
-    /// byte was stale: the server closed it while the request was on its way, which a new connection puts right.
+    /// byte may have been stale: the server closed it while the request was on its way, which a new connection puts
+    /// right (RFC 9110, section 9.2.2; RFC 9112, section 9.3.1). A worker that died of the request looks alike, only
+    /// later, and what a repetition could change is never repeated, unless nothing of it had left.
     pub(crate) fn broken(&mut self, slot: u32, errno: Option<Errno>) {
         let now = self.ledger.clock.now();
         let prepared = self.prepared;
-        let reused = self.pool.get(slot).served > 0;
-        let handshaking = self.pool.get(slot).phase == Phase::Handshaking;
+        let connection = self.pool.get(slot);
+        let reused = connection.served > 0;
+        let handshaking = connection.phase == Phase::Handshaking;
+        let (unsent, distance) = (connection.written == 0, connection.distance);
         let id = self.pool.close(slot);
         let request = *self.ledger.in_flight.get(id);
         if reused && request.first_byte == 0 && !request.retried {
-            return self.retry(id);
+            let idempotent = prepared.templates[request.template as usize].idempotent;
+            if unsent || (idempotent && closed_meanwhile(request.sent, now, distance)) {
+                return self.ledger.send_again(id);
+            }
         }
         if !reused && request.first_byte == 0 {
             self.ledger.dropped_unanswered(now);

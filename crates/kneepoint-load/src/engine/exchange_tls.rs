@@ -59,7 +59,7 @@ impl Worker<'_> {
         };
         match session.write(fd, request, &mut connection.written) {
             Ok(all) => self.ask_for_room(slot, !all),
-            Err(errno) => self.broken(slot, Some(errno)),
+            Err(errno) => self.cut_off(slot, errno),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Whoever sends a load: this process, or somebody who has others send it.
 
-use super::run::Engine;
+use super::run::{Engine, allow_files};
 use crate::plan::{LoadError, LoadPlan, Progress};
 use kneepoint_model::LoadPoint;
 use std::sync::atomic::AtomicBool;
@@ -50,6 +50,8 @@ impl Generator for Engine {
         progress: &(dyn Fn(&Progress) + Sync),
         stop: &AtomicBool,
     ) -> Result<[LoadPoint; 2], LoadError> {
+        plans.iter().try_for_each(LoadPlan::check)?;
+        allow_files(plans)?;
         let [one, other] = plans;
         thread::scope(|scope| {
             let other = scope.spawn(|| Self::run(other, &|_| {}, stop));

@@ -69,7 +69,7 @@ impl Engine {
         stop: &AtomicBool,
     ) -> Result<Option<LoadPoint>, LoadError> {
         plan.check()?;
-        allow_files(plan)?;
+        allow_files(std::slice::from_ref(plan))?;
         let prepared = Prepared::new(plan)?;
         let run = Run {
             plan,
@@ -296,13 +296,21 @@ fn prepare_thread(plan: &LoadPlan) -> Result<(), LoadError> {
     Ok(())
 }
 
-/// Raises the limit of open files to what the plan's connections need.
-fn allow_files(plan: &LoadPlan) -> Result<(), LoadError> {
-    let workers = match &plan.mode {
-        Mode::Closed(closed) => closed.workers as usize,
-        Mode::Open { .. } => 0,
+/// How many files plans that run at once have open: a connection each, and what a thread waits on.
+fn connections(plans: &[LoadPlan]) -> usize {
+    let of_one = |plan: &LoadPlan| {
+        let workers = match &plan.mode {
+            Mode::Closed(closed) => closed.workers as usize,
+            Mode::Open { .. } => 0,
+        };
+        plan.max_connections.max(workers) + plan.threads
     };
-    let connections = plan.max_connections.max(workers) + plan.threads;
+    plans.iter().map(of_one).sum()
+}
+
+/// Raises the limit of open files to what the connections of plans need which run at once.
+pub(super) fn allow_files(plans: &[LoadPlan]) -> Result<(), LoadError> {
+    let connections = connections(plans);
     let needed = connections as u64 + OTHER_FILES;
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_none_or(|current| current >= needed) {
@@ -326,4 +334,26 @@ fn allow_files(plan: &LoadPlan) -> Result<(), LoadError> {
         source,
         instead: "allow fewer connections, or raise `ulimit -n` before the start",
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Target;
+    use kneepoint_model::{Address, ClosedLoop, Workload};
+
+    #[test]
+    fn loads_at_once_need_the_files_of_both() {
+        let plan = |workers| {
+            let mode = Mode::Closed(ClosedLoop::new(workers, Duration::from_secs(1)));
+            let target = Target::http(Address::Unix("/x".into()), "test");
+            let mut plan = LoadPlan::new(target, Workload::single("/"), mode);
+            plan.max_connections = 100;
+            plan.threads = 1;
+            plan
+        };
+        let both = [plan(2), plan(300)];
+        assert_eq!(connections(&both[..1]), 101);
+        assert_eq!(connections(&both), 101 + 301);
+    }
 }

@@ -204,15 +204,6 @@ impl<'p> Worker<'p> {
             .or_else(|| self.pool.take_idle())
     }
 
-    /// Puts a request back to the front of the queue, to go out on a new connection.
-    pub(crate) fn retry(&mut self, id: u32) {
-        let request = self.ledger.in_flight.get_mut(id);
-        request.retried = true;
-        request.connection = NONE;
-        let request = self.ledger.in_flight.reference(id);
-        self.ledger.wait_again(request);
-    }
-
     /// Ends what has reached its timeout: what is on a connection with the connection, since the response could
     /// only be thrown away.
     fn end_overdue(&mut self, now: u64) {

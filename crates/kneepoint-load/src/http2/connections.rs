@@ -10,6 +10,9 @@ use std::future::poll_fn;
 struct Connection {
     generation: u32,
     state: State,
+    /// When it began to open, and how long that took, its handshakes included.
+    began: u64,
+    distance: u64,
     /// Requests on it.
     streams: u32,
     /// Requests that have ended on it.
@@ -68,11 +71,13 @@ impl Connections {
     }
 
     /// Takes a slot for a connection that is being opened.
-    pub(crate) fn begin(&mut self) -> ConnectionRef {
+    pub(crate) fn begin(&mut self, now: u64) -> ConnectionRef {
         let slot = self.vacant.pop().unwrap_or_else(|| {
             self.all.push(Connection {
                 generation: 0,
                 state: State::Vacant,
+                began: 0,
+                distance: 0,
                 streams: 0,
                 served: 0,
                 over: false,
@@ -82,6 +87,7 @@ impl Connections {
         let connection = &mut self.all[slot as usize];
         connection.generation = connection.generation.wrapping_add(1);
         connection.state = State::Opening;
+        (connection.began, connection.distance) = (now, 0);
         (connection.streams, connection.served, connection.over) = (0, 0, false);
         ConnectionRef {
             slot,
@@ -96,8 +102,14 @@ impl Connections {
     }
 
     /// The connection stands.
-    pub(crate) fn opened(&mut self, connection: ConnectionRef, sender: SendRequest<Bytes>) {
+    pub(crate) fn opened(
+        &mut self,
+        connection: ConnectionRef,
+        sender: SendRequest<Bytes>,
+        now: u64,
+    ) {
         if let Some(connection) = self.get(connection) {
+            connection.distance = now.saturating_sub(connection.began);
             connection.state = State::Open(sender);
         }
     }
@@ -136,13 +148,11 @@ impl Connections {
         Some(sender)
     }
 
-    /// A request has ended on a connection. Tells whether others had before, so that it may have been closed while
-    /// idle.
-    pub(crate) fn ended(&mut self, connection: ConnectionRef) -> bool {
-        let Some(found) = self.get(connection) else {
-            return false;
-        };
-        let reused = found.served > 0;
+    /// A request has ended on a connection. Where others had before, so that it may have been closed while idle, tells
+    /// how long it took to open.
+    pub(crate) fn ended(&mut self, connection: ConnectionRef) -> Option<u64> {
+        let found = self.get(connection)?;
+        let reused = (found.served > 0).then_some(found.distance);
         found.streams -= 1;
         found.served = found.served.saturating_add(1);
         self.vacate(connection);

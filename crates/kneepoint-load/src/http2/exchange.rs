@@ -79,12 +79,12 @@ impl Exchange<'_> {
         }
     }
 
-    /// Whether the request was surely not processed, or met a connection that was closed while idle, so that a new
-    /// connection puts it right: GOAWAY names the last request that was taken, and REFUSED_STREAM says it of one
-    /// (RFC 9113, section 8.7).
-    pub(crate) fn is_stale(&self, error: &h2::Error, reused: bool) -> bool {
+    /// Whether the request was surely not processed, so that a new connection puts it right: GOAWAY names the last
+    /// request that was taken, and REFUSED_STREAM says it of one (RFC 9113, section 8.7). Where its connection may have
+    /// been closed `meanwhile`, the end of that says so, too.
+    pub(crate) fn is_stale(&self, error: &h2::Error, meanwhile: bool) -> bool {
         let by_server = error.is_remote()
             && (error.is_go_away() || error.reason() == Some(Reason::REFUSED_STREAM));
-        self.first_byte == 0 && (by_server || (error.is_io() && reused))
+        self.first_byte == 0 && (by_server || (error.is_io() && meanwhile))
     }
 }

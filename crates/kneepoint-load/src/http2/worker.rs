@@ -1,7 +1,7 @@
 //! One thread of the transport: starts what is due, ends what is overdue, sleeps until something happens.
 
 use crate::arrivals::Shared;
-use crate::connection::{Secure, Sources, socket};
+use crate::connection::{Secure, Sources, closed_meanwhile, socket};
 use crate::http2::connections::{ConnectionRef, Connections, Place};
 use crate::http2::exchange::{Exchange, exchange};
 use crate::http2::h2_request::{H2Request, scheme};
@@ -212,15 +212,15 @@ impl<'p> Worker<'p> {
                 Place::Idle(connection) | Place::Shared(connection) => {
                     self.send(connection, front, now)
                 }
-                Place::New => self.connect(front),
+                Place::New => self.connect(front, now),
                 Place::Full => {}
             }
         }
     }
 
     /// Opens a connection for a request.
-    fn connect(&mut self, request: RequestRef) {
-        let connection = self.connections.begin();
+    fn connect(&mut self, request: RequestRef, now: u64) {
+        let connection = self.connections.begin(now);
         let (endpoint, secure) = (&self.prepared.endpoint, self.secure.clone());
         let source = self.sources.next();
         let attempt = async move {
@@ -345,7 +345,7 @@ impl<'p> Worker<'p> {
     ) {
         self.ledger.backoff.connected();
         self.ledger.recorder.opened(now);
-        self.connections.opened(connection, opened.sender);
+        self.connections.opened(connection, opened.sender, now);
         self.events.push(Box::pin(async move {
             // How it ended, its requests say.
             let _ = opened.life.await;
@@ -413,15 +413,16 @@ impl<'p> Worker<'p> {
         if error.is_io() || error.is_go_away() {
             self.connections.retire(connection);
         }
-        if !request.retried && done.is_stale(error, reused) {
-            self.ledger.in_flight.get_mut(reference.id).retried = true;
-            return self.ledger.wait_again(reference);
+        let template = &self.prepared.templates[request.template as usize];
+        let meanwhile = template.idempotent
+            && reused.is_some_and(|distance| closed_meanwhile(request.sent, now, distance));
+        if !request.retried && done.is_stale(error, meanwhile) {
+            return self.ledger.send_again(reference.id);
         }
-        if !reused && done.first_byte == 0 {
+        if reused.is_none() && done.first_byte == 0 {
             self.ledger.dropped_unanswered(now);
         }
         let outcome = done.outcome(error);
-        let template = &self.prepared.templates[request.template as usize];
         self.ledger.examples.add(outcome, 0, request.template, || {
             let (name, what) = (&template.name, outcome.name());
             let hint = match outcome {

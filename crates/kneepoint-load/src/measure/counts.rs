@@ -101,6 +101,7 @@ pub(crate) struct Window {
     /// Arrivals handled so late that they could not have been good.
     pub(crate) late: u64,
     pub(crate) connections_opened: u64,
+    pub(crate) sent_again: u64,
     pub(crate) bytes_received: u64,
     pub(crate) slowest: Slowest,
 }
@@ -116,6 +117,7 @@ impl Window {
         self.lag.merge(&other.lag);
         self.late += other.late;
         self.connections_opened += other.connections_opened;
+        self.sent_again += other.sent_again;
         self.bytes_received += other.bytes_received;
         self.slowest.merge(&other.slowest);
     }

@@ -131,6 +131,11 @@ impl Recorder {
         self.window.connections_opened += u64::from(now >= self.limits.skip);
     }
 
+    /// A request goes out once more, since its connection had been closed.
+    pub(crate) fn sent_again(&mut self, intended: u64) {
+        self.window.sent_again += u64::from(intended >= self.limits.skip);
+    }
+
     /// When to hand over next.
     pub(crate) fn publish_at(&self) -> u64 {
         self.publish_at

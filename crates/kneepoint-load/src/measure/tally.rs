@@ -211,6 +211,7 @@ impl Tally {
             service: window.service,
             failed_response: window.failed_response,
             connections_opened: window.connections_opened,
+            sent_again: window.sent_again,
             bytes_received: window.bytes_received,
             seconds: self.seconds.finished,
             cpu_ms: None,

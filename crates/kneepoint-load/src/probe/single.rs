@@ -266,8 +266,11 @@ impl Call<'_> {
         if let Some(secure) = self.secure {
             self.shake_hands(&mut channel, secure)?;
         }
-        self.send(&mut channel, self.exchange.request)?;
-        self.receive(&mut channel, reply)
+        match self.send(&mut channel, self.exchange.request) {
+            Ok(()) => self.receive(&mut channel, reply),
+            // A server may answer before it has read all, and close (413).
+            Err(failed) => self.receive(&mut channel, reply).map_err(|_| failed),
+        }
     }
 
     fn connect(&self, endpoint: &Endpoint) -> Result<OwnedFd, LoadError> {

@@ -25,6 +25,8 @@ pub(crate) struct RequestTemplate {
     pub(crate) session: bool,
     /// Whether its method is HEAD.
     pub(crate) head: bool,
+    /// Whether sending it twice is meant to do no more than sending it once (RFC 9110, section 9.2.2).
+    pub(crate) idempotent: bool,
     /// What is looked for in its responses; `None` when only the status matters.
     pub(crate) expectations: Option<Expectations>,
     /// As the plan has it.
@@ -70,6 +72,10 @@ impl RequestTemplate {
             dynamic,
             session: request.session || needs_captured || !request.captures.is_empty(),
             head: request.method.0 == "HEAD",
+            idempotent: matches!(
+                request.method.0.as_str(),
+                "GET" | "HEAD" | "OPTIONS" | "TRACE" | "PUT" | "DELETE"
+            ),
             expectations: Expectations::new(request, names),
             name: format!("{} {}", request.method.0, request.path),
             request: request.clone(),

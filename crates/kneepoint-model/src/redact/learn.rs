@@ -62,7 +62,7 @@ impl Secrets {
         }
     }
 
-    fn learn_request(&mut self, request: &Request) {
+    pub(super) fn learn_request(&mut self, request: &Request) {
         for (name, value) in &request.headers {
             if is_cookie(name) {
                 let cookies = value.split(';').filter_map(|pair| pair.split_once('='));

@@ -57,7 +57,7 @@ fn header(run: &LoadRun) -> Markup {
                     }
                 }
             }
-            @for hop in &run.hops { (doubts(run, hop)) (held(run, hop)) }
+            @for hop in &run.hops { (doubts(run, hop)) (held(run, hop)) (sent_again(run, hop)) }
             @if run.interrupted { p class="caption" { "A person ended this load before its time." } }
         }
     }
@@ -129,6 +129,19 @@ fn held(run: &LoadRun, hop: &LoadHop) -> Markup {
     html! {
         @if !held.is_empty() {
             p class="caption" { "Thresholds that held" (whose(run, hop)) ": " (held.join("; ")) "." }
+        }
+    }
+}
+
+/// Requests whose kept connection was closed meanwhile: few are no fault, many are.
+fn sent_again(run: &LoadRun, hop: &LoadHop) -> Markup {
+    let count = hop.point.sent_again;
+    html! {
+        @if count > 0 {
+            p class="caption" {
+                "Requests that went out once more" (whose(run, hop)) ", since the server had closed their kept connection \
+                 without an answer: " (words::count(count)) "."
+            }
         }
     }
 }

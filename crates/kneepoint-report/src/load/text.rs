@@ -196,6 +196,11 @@ fn generator(page: &mut Page, run: &LoadRun) {
     singles(page, run, "connections opened", |point| {
         point.connections_opened.to_string()
     });
+    if run.hops.iter().any(|hop| hop.point.sent_again > 0) {
+        singles(page, run, "sent again", |point| {
+            point.sent_again.to_string()
+        });
+    }
     singles(page, run, "most waiting unsent", |point| {
         point.health.backlog_max.to_string()
     });
@@ -352,6 +357,16 @@ mod tests {
                 "to 5.00 ms",
             ],
         );
+    }
+
+    #[test]
+    fn requests_that_went_out_twice_are_told() {
+        let mut run = run(&["http://127.0.0.1/"]);
+        assert!(!text(&run, Styles::Plain).contains("sent again"));
+        run.hops[0].point.sent_again = 37;
+        let told = text(&run, Styles::Plain);
+        let line = told.lines().find(|line| line.starts_with("sent again"));
+        assert!(line.is_some_and(|line| line.ends_with(" 37")), "{told}");
     }
 
     #[test]

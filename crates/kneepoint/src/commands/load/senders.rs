@@ -9,6 +9,7 @@ use kneepoint_agents::FleetGenerator;
 use kneepoint_experiment::Recorder;
 use kneepoint_load::{Engine, Generator, Progress};
 use kneepoint_model::LoadPoint;
+use kneepoint_model::redact::{Redact as _, Secrets};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -61,13 +62,15 @@ impl Senders {
         };
         let sent = self.generator.run(&hop.plan, &tell, stop);
         drop(flight);
-        let point = match sent {
+        let mut point = match sent {
             Ok(point) => point,
             Err(error) => {
                 self.give_up(&error.to_string());
                 return Err(error.into());
             }
         };
+        // A page may say again what it was sent: a token that it does not know.
+        point.redact(&Secrets::of_requests(&hop.plan.workload.requests));
         if let Some(recorder) = &mut self.recorder {
             recorder.trial("load", &hop.name, point.clone());
         }
