@@ -199,8 +199,18 @@ pub(crate) fn private_values(
     if is_set("opcache.file_cache") {
         values.push(("opcache.file_cache", context.path("opcache")));
     }
+    let held = get("open_basedir").filter(|dirs| !["", "none"].contains(&dirs.trim()));
+    if let Some(dirs) = held {
+        values.push(("open_basedir", with_the_labs(dirs.trim(), context)));
+    }
     values.extend(outside::defaults(context));
     Ok(values)
+}
+
+/// Directories that PHP is held within, with those that the application and its sessions have in the lab.
+fn with_the_labs(dirs: &str, context: &TierContext) -> String {
+    let (root, own) = (context.app.root.display(), context.dir.display());
+    format!("{dirs}:{root}:{own}")
 }
 
 /// The application's environment, with a place to write.

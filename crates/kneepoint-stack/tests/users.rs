@@ -103,6 +103,84 @@ fn a_users_site_file_gets_a_main_file_around_it() {
     ));
 }
 
+/// nginx refuses two buffers of one file, and the main file around this site has a log of its own.
+#[test]
+fn logs_whose_buffers_differ_are_files_of_their_own() {
+    let mut context = web();
+    let site = "server { listen 80; access_log /var/log/shop.log combined buffer=32k flush=5m;\n\
+                location /a { access_log /var/log/a.log combined flush=5m buffer=32k; return 404; }\n\
+                location /b { access_log /var/log/b.log; return 404; }\n\
+                location ~ \\.php$ { fastcgi_pass a:9000; } }\n";
+    context.config = config("site.conf", site);
+    let tier = render("nginx", &context);
+    let of_user = text(&tier, "nginx.conf");
+    for line in [
+        "access_log /lab/tier/log/access.log combined buffer=64k flush=1s;",
+        "access_log /lab/tier/log/access-2.log combined buffer=32k flush=5m;",
+        "access_log /lab/tier/log/access-2.log combined flush=5m buffer=32k;",
+        "access_log /lab/tier/log/access.log; return 404;",
+    ] {
+        assert!(of_user.contains(line), "{line}: {of_user}");
+    }
+}
+
+#[test]
+fn however_a_pass_is_written_it_leads_to_the_next_tier() {
+    for (written, expected) in [
+        ("$backend", "http://10.9.0.2:80"),
+        ("http://$backend:$port", "http://10.9.0.2:80"),
+        (
+            "https://$host$request_uri",
+            "http://10.9.0.2:80$request_uri",
+        ),
+        ("http://app$request_uri", "http://app$request_uri"),
+        ("http://app$uri$is_args$args", "http://app$uri$is_args$args"),
+        ("http://unix:/run/app.sock", "http://10.9.0.2:80"),
+        (
+            "http://unix:/run/app.sock:/base/",
+            "http://10.9.0.2:80/base/",
+        ),
+    ] {
+        let mut context = proxy();
+        let site = format!(
+            "upstream app {{ server a:1; keepalive 16; }}\n\
+             server {{ listen 80; location / {{ proxy_pass {written}; proxy_http_version 1.1; }} }}\n"
+        );
+        context.config = config("site.conf", &site);
+        let tier = render("nginx", &context);
+        let of_user = text(&tier, "nginx.conf");
+        let passed = format!("proxy_pass {expected};");
+        assert!(of_user.contains(&passed), "{passed}: {of_user}");
+    }
+    let mut context = proxy();
+    context.upstream = Some(kneepoint_model::Address::Unix("/lab/web.sock".into()));
+    let site =
+        "server { listen 80; location / { proxy_pass http://unix:/run/app.sock:/base/; } }\n";
+    context.config = config("site.conf", site);
+    let plain = render("nginx", &context);
+    let passed = "proxy_pass http://unix:/lab/web.sock:/base/;";
+    assert!(text(&plain, "nginx.conf").contains(passed));
+    context.settings = settings(&[("upstream.keepalive", "8")]);
+    let kept = render("nginx", &context);
+    let passed = "proxy_pass http://kneepoint_web/base/;";
+    assert!(text(&kept, "nginx.conf").contains(passed));
+}
+
+/// nginx reads the certificates of the `http` block even where no server listens for TLS.
+#[test]
+fn certificates_for_all_servers_are_left_out_too() {
+    let mut context = web();
+    let site = "events {}\nhttp { ssl_certificate /etc/ssl/shop.pem; ssl_certificate_key /etc/ssl/shop.key; http2 on;\n\
+                server { listen 443 ssl; location ~ \\.php$ { fastcgi_pass a:9000; } } }\n";
+    context.config = config("nginx.conf", site);
+    let tier = render("nginx", &context);
+    let of_user = text(&tier, "nginx.conf");
+    for gone in ["ssl", "http2", "443"] {
+        assert!(!of_user.contains(gone), "{gone}: {of_user}");
+    }
+    assert!(of_user.contains("listen 10.9.0.2:80;"), "{of_user}");
+}
+
 #[test]
 fn a_users_pool_keeps_all_but_what_ties_it_to_its_machine() {
     let mut context = php();
@@ -154,12 +232,79 @@ fn a_users_pool_keeps_all_but_what_ties_it_to_its_machine() {
         &context,
         &[("process_control_timeout", "10s")],
     ));
-    context.settings = settings(&[("pm.max_children", "5")]);
+    // A smaller pool takes along what its file says of spare children, and refuses what was asked for beside it.
+    context.settings = settings(&[("pm.max_children", "3")]);
+    let smaller = render("fpm", &context).tier.settings;
+    let sizes = ["start_servers", "min_spare_servers", "max_spare_servers"]
+        .map(|name| smaller[&format!("pm.{name}")].as_str());
+    assert_eq!(sizes, ["3", "2", "3"]);
+    context.settings = settings(&[("pm.max_children", "5"), ("pm.max_spare_servers", "6")]);
     let error = refused("fpm", &context);
     assert!(
         error.contains("pm.max_spare_servers (6) must not exceed pm.max_children (5)"),
         "{error}"
     );
+}
+
+/// Sessions and uploads lie in the lab's own directory, which no list of a user's names.
+#[test]
+fn a_pool_that_is_held_within_directories_may_open_the_labs() {
+    let held = |pool: &str, ini: &str| {
+        let mut context = php();
+        context.config = config("www.conf", pool);
+        context.ini = config("php.ini", ini);
+        render("fpm", &context).tier.settings["open_basedir"].clone()
+    };
+    let wide = "/var/www:/tmp:/srv/shop:/lab/tier";
+    let pool = "[www]\npm = static\npm.max_children = 2\n";
+    assert_eq!(held(pool, "open_basedir = /var/www:/tmp\n"), wide);
+    let admin = format!("{pool}php_admin_value[open_basedir] = /var/www:/tmp\n");
+    assert_eq!(held(&admin, ""), wide);
+    let free = format!("{pool}php_admin_value[open_basedir] = none\n");
+    assert_eq!(held(&free, "open_basedir = /var/www\n"), "none");
+}
+
+#[test]
+fn a_request_that_holds_php_within_directories_names_the_labs_too() {
+    let mut context = web();
+    let site = "server { listen 80; location ~ \\.php$ { fastcgi_pass a:9000;\n\
+                fastcgi_param PHP_ADMIN_VALUE \"open_basedir=$document_root/:/tmp\\nmemory_limit=64M\";\n\
+                fastcgi_param PHP_VALUE \"open_basedir=none\"; } }\n";
+    context.config = config("site.conf", site);
+    let tier = render("nginx", &context);
+    let of_user = text(&tier, "nginx.conf");
+    for line in [
+        "\"open_basedir=$document_root/:/tmp:/srv/shop:/lab\nmemory_limit=64M\";",
+        "PHP_VALUE \"open_basedir=none\";",
+    ] {
+        assert!(of_user.contains(line), "{line}: {of_user}");
+    }
+}
+
+/// FPM opens the logs of every pool, and its sockets, too.
+#[test]
+fn a_pool_that_serves_nothing_stays_within_the_lab() {
+    let mut context = php();
+    context.config = config(
+        "www.conf",
+        "[www]\npm = static\npm.max_children = 2\n[admin]\nlisten = 9001\nprefix = /srv\nchroot = /srv\nchdir = /admin\n\
+         pm = ondemand\npm.max_children = 2\npm.status_listen = 127.0.0.1:9002\nrequest_slowlog_timeout = 5s\n\
+         slowlog = /var/log/php/admin.slow\naccess.log = /var/log/php/$pool.access.log\n",
+    );
+    let tier = render("fpm", &context);
+    let pools = text(&tier, "www.conf");
+    let admin = pools.find("[admin]").map_or("", |at| &pools[at..]);
+    for line in [
+        "\nlisten = /lab/tier/run/other-admin.sock\n",
+        "\nslowlog = /lab/tier/log/slow-admin.log\n",
+        "\naccess.log = /lab/tier/log/access-admin.log\n",
+        "\n;prefix = ",
+        "\n;chroot = ",
+        "\n;chdir = ",
+        "\n;pm.status_listen = ",
+    ] {
+        assert!(admin.contains(line), "{line}: {admin}");
+    }
 }
 
 #[test]

@@ -94,7 +94,7 @@ impl PrivateCopy {
     /// # Errors
     /// It cannot be read, or there is no room to keep what the application wrote.
     pub(super) fn settle(&mut self) -> Result<(), ExperimentError> {
-        let now = listed(&self.root)?;
+        let mut now = listed(&self.root)?;
         // Who could write into it could lead the next step's files elsewhere.
         DirBuilder::new()
             .recursive(true)
@@ -105,10 +105,17 @@ impl PrivateCopy {
             let kept = self.kept.join(&path);
             let parents = kept.parent().map_or(Ok(()), fs::create_dir_all);
             let own = self.root.join(&path);
-            parents
+            let copied = parents
                 .map_err(refused(&kept))
-                .and_then(|()| tree::copy_one((&own, self.pristine.owner), (&kept, None)))
-                .map_err(|refused| unfit("keep what the application wrote", refused))?;
+                .and_then(|()| tree::copy_one((&own, self.pristine.owner), (&kept, None)));
+            match copied {
+                Ok(()) => {}
+                // A session that ended meanwhile is none that a step begins with.
+                Err(gone) if tree::is_gone(&gone, &self.kept) => {
+                    now.remove(&path);
+                }
+                Err(refused) => return Err(unfit("keep what the application wrote", refused)),
+            }
         }
         self.settled = Some(now);
         Ok(())

@@ -2,6 +2,7 @@
 
 mod config;
 mod defaults;
+mod held;
 mod includes;
 mod private;
 mod tunables;
@@ -111,6 +112,7 @@ impl Server for Nginx {
         for (setting, value) in &settings {
             site.set(setting, value, &context.path("log/access.log"));
         }
+        site.part_access_logs(context);
         let tier = context.tier("nginx", &specs, site.configured(), &listen);
         Ok(RenderedTier {
             dirs: ["", "run", "log", "tmp"]

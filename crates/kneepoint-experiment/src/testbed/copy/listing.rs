@@ -64,7 +64,8 @@ fn entry(found: &walkdir::DirEntry) -> io::Result<Option<Entry>> {
     })
 }
 
-fn is_gone(error: &walkdir::Error) -> bool {
+/// Whether what was walked is gone by now.
+pub(super) fn is_gone(error: &walkdir::Error) -> bool {
     let io = error.io_error();
     io.is_some_and(|error| error.kind() == io::ErrorKind::NotFound)
 }

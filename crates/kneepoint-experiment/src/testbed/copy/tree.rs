@@ -5,6 +5,7 @@
 //! application's own users may read that.
 
 use super::acting::{Owner, OwnerIds, as_owner};
+use super::listing;
 use super::readers::Readers;
 use kneepoint_linux::file::open_untrusted;
 use rustix::fs::OFlags;
@@ -14,7 +15,7 @@ use std::os::unix::fs::{
     MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, lchown, symlink,
 };
 use std::path::{Component, Path, PathBuf};
-use walkdir::WalkDir;
+use walkdir::{DirEntry, WalkDir};
 
 /// What version control keeps: large, and nothing that a page needs.
 const LEFT_OUT: [&str; 2] = [".git/objects", ".git/lfs"];
@@ -125,6 +126,12 @@ pub(super) fn refused(path: &Path) -> impl Fn(io::Error) -> Refused {
     }
 }
 
+/// Whether something could not be copied since it is gone by now, as sessions and caches of a site that serves come and go.
+/// `to` is where it would have been copied to.
+pub(super) fn is_gone(refused: &Refused, to: &Path) -> bool {
+    refused.why.kind() == io::ErrorKind::NotFound && !refused.path.starts_with(to)
+}
+
 struct Copying<'a> {
     owner: Owner,
     /// Who must be able to read what a link out of the tree leads to.
@@ -143,25 +150,40 @@ impl Copying<'_> {
         };
         let walk = WalkDir::new(root).min_depth(1).into_iter();
         for found in walk.filter_entry(|found| !left_out(found.path())) {
-            let found = found.map_err(|error| Refused {
-                path: error.path().unwrap_or(root).to_owned(),
-                why: error.into(),
-            })?;
-            let Ok(below) = found.path().strip_prefix(root) else {
-                continue;
+            let copied = match found {
+                Ok(found) => self.entry(root, &found, to),
+                Err(error) if listing::is_gone(&error) && error.depth() > 0 => continue,
+                Err(error) => {
+                    return Err(Refused {
+                        path: error.path().unwrap_or(root).to_owned(),
+                        why: error.into(),
+                    });
+                }
             };
-            let target = to.join(below);
-            let kind = found.file_type();
-            if self.depth > 0 && !kind.is_symlink() {
-                self.readers
-                    .check(found.path())
-                    .map_err(refused(found.path()))?;
+            match copied {
+                Err(refused) if !is_gone(&refused, to) => return Err(refused),
+                Ok(()) | Err(_) => {}
             }
-            if kind.is_symlink() {
-                self.link(root, found.path(), &target)?;
-            } else if kind.is_dir() || kind.is_file() {
-                copy_one((found.path(), None), (&target, self.owner))?;
-            }
+        }
+        Ok(())
+    }
+
+    fn entry(&self, root: &Path, found: &DirEntry, to: &Path) -> Result<(), Refused> {
+        let Ok(below) = found.path().strip_prefix(root) else {
+            return Ok(());
+        };
+        let target = to.join(below);
+        let kind = found.file_type();
+        if self.depth > 0 && !kind.is_symlink() {
+            self.readers
+                .check(found.path())
+                .map_err(refused(found.path()))?;
+        }
+        if kind.is_symlink() {
+            return self.link(root, found.path(), &target);
+        }
+        if kind.is_dir() || kind.is_file() {
+            return copy_one((found.path(), None), (&target, self.owner));
         }
         Ok(())
     }
@@ -247,6 +269,33 @@ mod tests {
         let (was, is) = (about(&dir.path().join("app")), about(&to));
         assert_eq!(was.modified().expect("time"), is.modified().expect("time"));
         assert_eq!(is.mode() & 0o7777, 0o755);
+    }
+
+    #[test]
+    fn what_vanished_is_left_out_and_a_copy_that_cannot_be_written_is_told() {
+        let dir = TempDir::new().expect("a temporary directory");
+        let (from, to) = (dir.path().join("app"), dir.path().join("copy"));
+        write(from.join("page.php"), "x");
+        let name = |path: &str| from.join(path);
+        let vanished = copy_one((&name("session"), None), (&to.join("session"), None));
+        assert!(is_gone(&vanished.expect_err("it is not there"), &to));
+        let unwritten = copy_one((&name("page.php"), None), (&to.join("no/page.php"), None));
+        assert!(!is_gone(&unwritten.expect_err("no directory"), &to));
+
+        // Of two entries that a walk found, the second was removed before it was copied.
+        let copying = Copying {
+            owner: None,
+            readers: &Readers::all(),
+            depth: 0,
+        };
+        fs::create_dir(&to).expect("a directory");
+        write(from.join("session"), "s");
+        let walk = WalkDir::new(&from).min_depth(1).sort_by_file_name();
+        let found: Vec<DirEntry> = walk.into_iter().flatten().collect();
+        fs::remove_file(from.join("session")).expect("removed");
+        let copied = found.iter().map(|found| copying.entry(&from, found, &to));
+        let copied: Vec<bool> = copied.map(|copied| copied.is_ok()).collect();
+        assert_eq!(copied, [true, false]);
     }
 
     #[test]

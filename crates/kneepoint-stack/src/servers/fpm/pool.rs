@@ -40,7 +40,18 @@ pub(super) fn settle(documents: &mut Documents, context: &TierContext) -> Result
     if !dynamic {
         return Ok(());
     }
-    let sizes = Sizes::complete(max, start, min_spare, max_spare);
+    // Who asks for a smaller pool asks for no more spare children than it has, whatever the file says.
+    let smaller = context.settings.contains_key("pm.max_children");
+    let within = |name: &str, given: Option<u64>| {
+        let of_file = smaller && !context.settings.contains_key(name);
+        given.map(|value| if of_file { value.min(max) } else { value })
+    };
+    let sizes = Sizes::complete(
+        max,
+        within("pm.start_servers", start),
+        within("pm.min_spare_servers", min_spare),
+        within("pm.max_spare_servers", max_spare),
+    );
     sizes.check().map_err(|rule| StackError::Inconsistent {
         layer: context.layer,
         rule,
@@ -50,7 +61,7 @@ pub(super) fn settle(documents: &mut Documents, context: &TierContext) -> Result
         ("pm.min_spare_servers", min_spare, sizes.min_spare),
         ("pm.max_spare_servers", max_spare, sizes.max_spare),
     ] {
-        if given.is_none() {
+        if given != Some(value) {
             documents.set(name, &value.to_string())?;
         }
     }

@@ -2,7 +2,7 @@
 
 use super::config::NginxConfig;
 use super::upstream::split_target;
-use super::{USER, spelled};
+use super::{USER, held, spelled};
 use crate::TierContext;
 use crate::text::nginx::{Block, Directive};
 use kneepoint_model::{Address, Layer};
@@ -37,6 +37,7 @@ pub(super) fn adapt(site: &mut NginxConfig, context: &TierContext, listen: &Addr
     }
     if context.layer == Layer::Web {
         document_root(site, context);
+        held::admit_lab(site, context);
     }
     temporary_files(site, context);
     let include = |name: &str| context.path(name);
@@ -94,6 +95,7 @@ fn paths(root: &mut Block, context: &TierContext) {
 
 /// The serving server gets the tier's address; the others get sockets nobody connects to.
 fn listeners(site: &mut NginxConfig, context: &TierContext, listen: &Address) {
+    without_tls(site.http());
     let serving = site.server_position();
     let mut number = 0;
     for (at, item) in site.http().items_mut().iter_mut().enumerate() {
@@ -131,14 +133,19 @@ fn listen_on(server: &mut Block, address: &str) {
         Some(listen) => listen.set_args(&args),
         None => server.set_first("listen", &args),
     }
-    let tls: Vec<String> = server
+    without_tls(server);
+}
+
+/// nginx reads the certificates it is told of even where nothing listens for TLS.
+fn without_tls(block: &mut Block) {
+    let tls: Vec<String> = block
         .items()
         .iter()
         .map(Directive::name)
         .filter(|name| name.starts_with("ssl_") || name == "ssl" || name == "http2")
         .collect();
     for name in tls {
-        server.remove(&name);
+        block.remove(&name);
     }
 }
 
@@ -161,13 +168,17 @@ fn next_tier(site: &mut NginxConfig, upstream: &Address) {
         }
         let args = item.args();
         let Some(target) = args.first() else { return };
-        let (scheme, host, path) = split_target(target);
-        let scheme = if scheme.is_empty() { "" } else { "http://" };
+        let (_, host, path) = split_target(target);
+        // A variable may have held the scheme, too.
+        let scheme = match pass {
+            "proxy_pass" => "http://",
+            _ => "",
+        };
         let host = match names.iter().any(|name| name == host) {
             true => host,
             false => &address,
         };
-        let colon = if host.starts_with("unix:") && !path.is_empty() && !path.starts_with(':') {
+        let colon = if host.starts_with("unix:") && !path.is_empty() {
             ":"
         } else {
             ""

@@ -177,6 +177,9 @@ fn connection_header(block: &Block) -> Option<Vec<String>> {
     })
 }
 
+/// Where what a target names by its host ends, and what of the request it asks for begins.
+const PATHS: [&str; 3] = ["/", "$request_uri", "$uri"];
+
 /// `http://web/app` as `http://`, `web`, `/app`; an address of FastCGI has neither scheme nor path.
 pub(super) fn split_target(target: &str) -> (&str, &str, &str) {
     let Some(at) = target.find("://") else {
@@ -186,8 +189,11 @@ pub(super) fn split_target(target: &str) -> (&str, &str, &str) {
     let end = match rest.starts_with("unix:") {
         // `unix:/path/to.sock:/uri`
         true => rest[5..].find(':').map_or(rest.len(), |colon| 5 + colon),
-        false => rest.find('/').unwrap_or(rest.len()),
+        false => {
+            let begins = PATHS.iter().filter_map(|path| rest.find(path));
+            begins.filter(|at| *at > 0).min().unwrap_or(rest.len())
+        }
     };
     let (host, path) = rest.split_at(end);
-    (scheme, host, path)
+    (scheme, host, path.strip_prefix(':').unwrap_or(path))
 }

@@ -33,9 +33,7 @@ impl Documents {
             if name.eq_ignore_ascii_case("global") {
                 self.adapt_global(context);
             } else {
-                let socket = format!("run/other-{name}.sock");
-                self.pool.set(section, "listen", &context.path(&socket));
-                self.set_user(context, name);
+                self.cut_off(context, name);
             }
         }
         let name = self.pool_name.clone();
@@ -48,6 +46,24 @@ impl Documents {
         self.main
             .set(Section::Named("global"), "log_level", "notice");
         self.main.set(Section::Named("global"), "daemonize", "no");
+    }
+
+    /// Makes a pool one that nobody reaches and that writes into the private directory only: FPM opens the logs of every
+    /// pool.
+    fn cut_off(&mut self, context: &TierContext, name: &str) {
+        let section = Section::Named(name);
+        for key in REMOVED.iter().chain(&["chdir", "pm.status_listen"]) {
+            self.pool.disable(section, key, |_| true);
+        }
+        let socket = format!("run/other-{name}.sock");
+        self.pool.set(section, "listen", &context.path(&socket));
+        for (key, kind) in [("slowlog", "slow"), ("access.log", "access")] {
+            if self.pool.get(section, key).is_some() {
+                let file = context.path(&format!("log/{kind}-{name}.log"));
+                self.pool.set(section, key, &file);
+            }
+        }
+        self.set_user(context, name);
     }
 
     fn adapt_global(&mut self, context: &TierContext) {
