@@ -36,11 +36,24 @@ pub enum ExperimentError {
     #[error("{0}")]
     Unfit(String),
     /// A server of the stack died of the load.
-    #[error("{0}")]
-    Died(String),
+    #[error("{words}")]
+    Died {
+        /// The arm it belonged to; `None` where it was none of an arm.
+        arm: Option<String>,
+        /// What died and how.
+        words: String,
+    },
     /// Somebody asked to stop.
     #[error("interrupted")]
     Interrupted,
+}
+
+impl ExperimentError {
+    /// Whether this arm died, and not another one beside it.
+    #[must_use]
+    pub fn is_death_of(&self, name: &str) -> bool {
+        matches!(self, Self::Died { arm: Some(arm), .. } if arm == name)
+    }
 }
 
 /// A simulated stack never fails.

@@ -380,7 +380,7 @@ impl AbTest {
             return Verdict::Inconclusive;
         };
         let rope = self.options.rope;
-        // What an arm serves does not speak for it where it refuses more.
+        // What an arm serves, and how seldom it is late, does not speak for it where it refuses more.
         let winner = if known.mean() > 0.0 { Side::B } else { Side::A };
         if self.fails_more(winner) {
             return Verdict::Inconclusive;
@@ -400,10 +400,9 @@ impl AbTest {
         }
     }
 
-    /// Whether more requests fail on this side, where arms are compared by what they serve.
+    /// Whether more requests fail on this side.
     fn fails_more(&self, side: Side) -> bool {
-        matches!(self.options.measure, AbMeasure::Saturation { .. })
-            && self.pairs.failed().more(side)
+        self.pairs.failed().more(side)
     }
 
     /// The effect of the change, once [`AbMove::Done`]; before that, what is known so far. Without pairs enough to tell it
@@ -473,7 +472,8 @@ impl AbTest {
             _ => "",
         };
         let seconds = self.options.step.as_secs_f64();
-        format!("{load}, {seconds} s steps, in turns{void}{least}")
+        let no_cost = self.pairs.cost_given_up();
+        format!("{load}, {seconds} s steps, in turns{void}{no_cost}{least}")
     }
 
     /// Pairs that count so far.

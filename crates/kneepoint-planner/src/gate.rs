@@ -181,6 +181,7 @@ impl GatePairs {
         if self.pairs.void() > 0 {
             text.push_str(&format!(", {} more thrown away", self.pairs.void()));
         }
+        text.push_str(&self.pairs.cost_given_up());
         let mean = |side: Side| {
             let (sum, steps) = self.served[side as usize];
             format_rate(sum / f64::from(steps.max(1)))

@@ -4,6 +4,7 @@
 use crate::error::ExperimentError;
 use crate::record::Recorder;
 use crate::testbed::Testbed;
+use kneepoint_diagnosis::{RULES, RuleStage, UseSignal};
 use kneepoint_model::statistics::sequential::MIN_PAIRS;
 use kneepoint_model::units::format_share;
 use kneepoint_model::{Effect, Finding, LoadPoint, Setting};
@@ -226,6 +227,27 @@ const SECOND_LOOK: Duration = Duration::from_secs(200);
 /// Arrivals of a step from which on the share that violates the SLO is told: a twentieth of them is one.
 const FEWEST_ARRIVALS: f64 = 20.0;
 
+/// What the comparisons of a change showed.
+#[derive(Debug)]
+pub struct Compared {
+    /// The effect that the change is judged by.
+    pub effect: Effect,
+    /// What the other measure showed, where it was taken, too.
+    pub other: Option<Effect>,
+}
+
+/// Whether a remedy of this rule shows at one rate first. What queues or grows does, in an open loop. So does what fails: there
+/// each failure is a request that violates the SLO, while at saturation a quick failure makes room for the next request.
+fn shows_at_one_rate(code: &str) -> bool {
+    let mut rules = RULES.iter();
+    let rule = rules.find(|rule| rule.code == code);
+    rule.is_some_and(|rule| match rule.signal {
+        UseSignal::Saturation => true,
+        UseSignal::Error => rule.stage == RuleStage::Errors,
+        UseSignal::Utilisation => false,
+    })
+}
+
 /// Compares by the quantity that the finding's signal speaks of, and by the other one when that shows nothing.
 ///
 /// # Errors
@@ -237,21 +259,18 @@ pub fn compare_for(
     finding: &Finding,
     settings: &[Setting],
     base: ComparisonBase,
-) -> Result<(Verdict, Effect), ExperimentError> {
+) -> Result<Compared, ExperimentError> {
     let saturation = testbed.saturation_of(without, with)?;
     let at_rate = AbMeasure::AtRate {
         rate_hz: base.rate_hz,
         slope: base.slope,
         speed_exponent: base.speed_exponent,
     };
-    let queue_speaks = kneepoint_diagnosis::RULES
-        .iter()
-        .find(|rule| rule.code == finding.code)
-        .is_some_and(|rule| rule.signal == kneepoint_diagnosis::UseSignal::Saturation);
-    // Capacity speaks for itself at saturation. What queues or grows shows in an open loop first.
+    // Capacity speaks for itself at saturation.
+    let by_rate = shows_at_one_rate(&finding.code);
     // Of a few arrivals a step, the share that is late says nothing.
     let enough = base.rate_hz * base.step.as_secs_f64() >= FEWEST_ARRIVALS;
-    let order = if queue_speaks && enough {
+    let order = if by_rate && enough {
         vec![at_rate, saturation]
     } else {
         vec![saturation]
@@ -268,32 +287,74 @@ pub fn compare_for(
             settings: settings.to_vec(),
             max_pairs: base.max_pairs,
             min_pairs: MIN_PAIRS,
-            at_once: !queue_speaks,
+            at_once: !by_rate,
             not_worse: None,
             step: base.step,
             measure,
             seed: 31 + nth as u64,
         };
-        outcomes.push(compare(testbed, recorder, &comparison)?);
-        if matches!(outcomes[nth].0, Verdict::Better | Verdict::Worse) {
+        let (verdict, effect) = compare(testbed, recorder, &comparison)?;
+        outcomes.push(effect);
+        if verdict.is_difference() {
             break;
         }
     }
-    // A difference, or else what the finding's signal speaks of: that the other one shows none says nothing of it.
-    let differs =
-        |(verdict, _): &(Verdict, Effect)| matches!(verdict, Verdict::Better | Verdict::Worse);
+    telling(outcomes).ok_or_else(|| ExperimentError::Unsound("no comparison was made".to_owned()))
+}
+
+/// A difference, or else what the finding's signal speaks of: that the other one shows none says nothing of it. The other one was
+/// looked at all the same, so it stays told, and counts among the comparisons of the run.
+fn telling(mut outcomes: Vec<Effect>) -> Option<Compared> {
+    let differs = |effect: &Effect| effect.verdict.is_difference();
     let telling = outcomes.iter().position(differs).unwrap_or(0);
-    if outcomes.is_empty() {
-        return Err(ExperimentError::Unsound(
-            "no comparison was made".to_owned(),
-        ));
-    }
-    Ok(outcomes.swap_remove(telling))
+    (!outcomes.is_empty()).then(|| Compared {
+        effect: outcomes.remove(telling),
+        other: outcomes.pop().filter(Effect::was_measured),
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_queues_or_fails_is_judged_at_one_rate_and_what_computes_is_not() {
+        let check = |code: &str, expected: bool| {
+            assert_eq!(shows_at_one_rate(code), expected, "{code}");
+        };
+        check("PG-01", true);
+        check("MYS-01", true);
+        check("FPM-01", true);
+        // It costs CPU time, however plainly it is misconfigured.
+        check("APP-03", false);
+        check("OPC-01", false);
+        check("no rule", false);
+    }
+
+    #[test]
+    fn what_the_other_measure_showed_is_kept() {
+        use Verdict::{Better, Equivalent, Inconclusive};
+        let told = |verdicts: &[Verdict]| {
+            let effect = |(nth, verdict): (usize, &Verdict)| Effect {
+                change: nth.to_string(),
+                verdict: *verdict,
+                pairs: 3,
+                ..Effect::default()
+            };
+            let outcomes = verdicts.iter().enumerate().map(effect).collect();
+            let compared = telling(outcomes)?;
+            let other = compared.other.map(|other| other.change);
+            Some((compared.effect.change, other))
+        };
+        let check = |verdicts: &[Verdict], effect: &str, other: Option<&str>| {
+            let expected = (effect.to_owned(), other.map(str::to_owned));
+            assert_eq!(told(verdicts), Some(expected), "{verdicts:?}");
+        };
+        check(&[Better], "0", None);
+        check(&[Inconclusive, Better], "1", Some("0"));
+        check(&[Inconclusive, Equivalent], "0", Some("1"));
+        assert_eq!(told(&[]), None);
+    }
 
     #[test]
     fn a_comparison_that_others_slow_goes_on_while_there_is_budget() {

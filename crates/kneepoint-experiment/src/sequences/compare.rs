@@ -202,7 +202,7 @@ pub(crate) fn survived<T>(
 ) -> Result<Option<T>, ExperimentError> {
     match outcome {
         Ok(measured) => Ok(Some(measured)),
-        Err(ExperimentError::Died(words)) => {
+        Err(ExperimentError::Died { words, .. }) => {
             recorder.result(format!("{name} did not survive: {words}"));
             *last_words = Some(words);
             Ok(None)
@@ -304,8 +304,11 @@ fn at_once(
             Side::B
         };
         let driven = both(testbed, (&names[0], &names[at]), first, &step);
-        let contestant = &mut contest.contestants[at];
-        let who = (names[at].as_str(), &mut contestant.last_words);
+        let dead = whose_end(&driven, &names[0], at);
+        let who = (
+            names[dead].as_str(),
+            &mut contest.contestants[dead].last_words,
+        );
         if let Some(points) = survived(recorder, who, driven)? {
             for (name, point) in [&names[0], &names[at]].into_iter().zip(&points) {
                 recorder.trial(&step.purpose, name, point.clone());
@@ -314,6 +317,14 @@ fn at_once(
         }
     }
     Ok(())
+}
+
+/// Who died, where one of two did that were loaded at once: the first, or the one beside it.
+fn whose_end<T>(driven: &Result<T, ExperimentError>, first: &str, other: usize) -> usize {
+    match driven {
+        Err(error) if error.is_death_of(first) => 0,
+        _ => other,
+    }
 }
 
 fn say_differences(recorder: &mut Recorder<'_>, contestants: &[Contestant]) {
@@ -391,12 +402,24 @@ fn drive(
 
 #[cfg(test)]
 mod tests {
-    use super::effort;
+    use super::{effort, whose_end};
+    use crate::error::ExperimentError;
     use std::time::Duration;
 
     fn check(time_s: u64, contestants: u32, rounds: u32, step_ms: u128) {
         let (found, step) = effort(Duration::from_secs(time_s), contestants);
         assert_eq!((found, step.as_millis()), (rounds, step_ms), "{time_s} s");
+    }
+
+    #[test]
+    fn of_two_that_are_loaded_at_once_the_one_that_died_is_named() {
+        let died = |arm: &str| {
+            let words = "php died".to_owned();
+            let arm = Some(arm.to_owned());
+            Err::<(), _>(ExperimentError::Died { arm, words })
+        };
+        assert_eq!(whose_end(&died("fpm"), "fpm", 2), 0);
+        assert_eq!(whose_end(&died("unit"), "fpm", 2), 2);
     }
 
     #[test]

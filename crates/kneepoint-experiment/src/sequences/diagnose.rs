@@ -7,7 +7,7 @@ mod time;
 use crate::error::ExperimentError;
 use crate::record::{BASE, ENDING, Record, Recorder, TimeNeed};
 use crate::sequences::Subject;
-use crate::sequences::ab::compare_for;
+use crate::sequences::ab::{Compared, compare_for};
 use crate::sequences::findings::{ask_what_else, found_at, report_findings};
 use crate::sequences::limit::find_limit;
 use crate::testbed::Testbed;
@@ -32,7 +32,7 @@ const LIMIT_TIME: Duration = Duration::from_secs(25);
 const PAIRS: usize = 10;
 
 /// Stands the scenario's stack up, finds its limit, lets the rules judge what binds there, and confirms at most so many of
-/// their suspicions by an intervention. Gives what they judged by; nothing where the stack bore no load.
+/// their suspicions by an intervention. `judged_by` is shown what they judged by, where the stack bore load.
 ///
 /// # Errors
 /// The stack cannot be stood up, the load cannot be driven, or somebody asked to stop.
@@ -42,7 +42,8 @@ pub fn diagnose_and_confirm(
     scenario: &Scenario,
     asked: Option<Duration>,
     most: usize,
-) -> Result<Option<Evidence>, ExperimentError> {
+    judged_by: &mut dyn FnMut(&mut Recorder<'_>, &Evidence),
+) -> Result<(), ExperimentError> {
     let subject = Subject::named(BASE);
     let least = DiagnosisTime::least();
     recorder.keep_to(asked, &TimeNeed::all_the_same("a diagnosis", least));
@@ -58,14 +59,14 @@ pub fn diagnose_and_confirm(
     };
     let (limit, slope) = find_limit(testbed, recorder, subject, options.unconfirmed())?;
     if limit.rate_hz.estimate <= 0.0 {
-        return Ok(None);
+        return Ok(());
     }
     recorder.stage("Diagnose: which tier and which cause bind");
     let (evidence, mut findings) = diagnose(testbed, recorder, subject, &limit)?;
+    judged_by(recorder, &evidence);
     let base = ComparisonBase::of(&limit, slope, PAIRS);
     let found = (&evidence, findings.as_mut_slice());
-    confirm(testbed, recorder, BASE, scenario, found, base, most)?;
-    Ok(Some(evidence))
+    confirm(testbed, recorder, BASE, scenario, found, base, most)
 }
 
 /// Drives the phases at an arm and lets the rules judge. The findings are written down as they are:
@@ -184,12 +185,78 @@ pub(crate) fn with_remedy<T>(
     match outcome {
         Ok(measured) => Ok(Ok(measured)),
         Err(
-            error @ (ExperimentError::Died(_)
+            error @ (ExperimentError::Died { .. }
             | ExperimentError::Unfit(_)
             | ExperimentError::Stack(_)
             | ExperimentError::Lab(_)),
         ) => Ok(Err(format!("{what}: {}", in_one_line(&error)))),
         Err(error) => Err(error),
+    }
+}
+
+/// Why nothing came of a comparison.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Broken {
+    /// In words.
+    pub(crate) why: String,
+    /// Whether it may be the change that the stack failed with. Where the arm that it was compared with died, it is not.
+    pub(crate) by_change: bool,
+}
+
+impl Broken {
+    /// What becomes of the change: it failed, or it stays undecided.
+    pub(crate) fn decision(
+        self,
+        code: &str,
+        layer: Option<Layer>,
+        settings: &[Setting],
+    ) -> Decision {
+        let mut decision = failed_change(code, layer, settings, self.why);
+        if !self.by_change {
+            decision.failed = false;
+            CUT_SHORT.clone_into(&mut decision.effect.conditions);
+        }
+        decision
+    }
+}
+
+/// As [`with_remedy`] of a comparison with the arm `beside`, of which nothing is known where that one died.
+///
+/// # Errors
+/// As [`with_remedy`].
+pub(crate) fn compared_beside<T>(
+    outcome: Result<T, ExperimentError>,
+    what: &str,
+    beside: &str,
+) -> Result<Result<T, Broken>, ExperimentError> {
+    let by_change = !matches!(&outcome, Err(error) if error.is_death_of(beside));
+    let what = if by_change { what } else { OTHER_DIED };
+    let broken = |why| Broken { why, by_change };
+    Ok(with_remedy(outcome, what)?.map_err(broken))
+}
+
+/// Says that nothing came of the comparison of a remedy, and writes it down among the changes. It takes no measurement back.
+pub(crate) fn broke_off(
+    recorder: &mut Recorder<'_>,
+    finding: &Finding,
+    settings: &[Setting],
+    broken: Broken,
+) {
+    if broken.by_change {
+        failed(recorder, finding, settings, broken.why);
+        return;
+    }
+    recorder.change(format!(
+        "{}: {}: {}",
+        finding.code,
+        describe_settings(settings),
+        broken.why
+    ));
+    let mut decisions = recorder.run().decisions.iter();
+    let is_measured = decisions
+        .any(|it| it.answers(finding) && it.settings == settings && it.effect.was_measured());
+    if !is_measured {
+        recorder.decision(broken.decision(&finding.code, Some(finding.layer), settings));
     }
 }
 
@@ -233,6 +300,26 @@ fn in_one_line(error: &ExperimentError) -> String {
 /// How standing up fails, and how a comparison does.
 pub(crate) const DOES_NOT_START: &str = "the stack did not start with it";
 pub(crate) const DOES_NOT_LAST: &str = "the stack could not be measured with it";
+/// How one ends whose other arm died, and what that says of its pairs.
+const OTHER_DIED: &str =
+    "undecided, as the stack that it was compared with died, which says nothing of the change";
+const CUT_SHORT: &str = "cut short, since the stack without it died";
+
+/// Adds to a finding what the comparison of its remedy showed.
+fn learn(finding: &mut Finding, compared: &Compared) {
+    if compared.effect.verdict == Verdict::Better {
+        finding.confidence = finding.confidence.max(Confidence::Confirmed);
+    }
+    finding.effects.extend(compared.other.clone());
+    finding.effects.push(compared.effect.clone());
+}
+
+/// Says that no further remedy is tried, since there is no stack any more to compare it with.
+fn none_is_tried(recorder: &mut Recorder<'_>, rest: &[(Finding, Vec<Setting>)]) {
+    for (finding, settings) in rest {
+        not_tried(recorder, finding, settings, "the stack without it died");
+    }
+}
 
 /// Confirms suspected findings by interventions: the remedy is set on a second arm and the two are compared.
 /// At most `most` findings are tried, and those that the budget leaves no time for are named.
@@ -283,23 +370,22 @@ fn confirm(
         let began = recorder.elapsed();
         let outcome = compare_for(testbed, recorder, (arm, "probe"), finding, settings, base);
         testbed.tear_down("probe");
-        let (verdict, effect) = match with_remedy(outcome, DOES_NOT_LAST)? {
+        let compared = match compared_beside(outcome, DOES_NOT_LAST, arm)? {
             Ok(compared) => compared,
-            Err(why) => {
-                failed(recorder, finding, settings, why);
+            Err(broken) => {
+                let is_dead = !broken.by_change;
+                broke_off(recorder, finding, settings, broken);
+                if is_dead {
+                    none_is_tried(recorder, &tries[nth + 1..]);
+                    break;
+                }
                 continue;
             }
         };
-        costs.compared(effect.pairs, recorder.elapsed() - began);
-        for known in findings
-            .iter_mut()
-            .filter(|known| known.is_same_cause(finding))
-        {
-            if verdict == Verdict::Better {
-                known.confidence = known.confidence.max(Confidence::Confirmed);
-            }
-            known.effects.push(effect.clone());
-        }
+        costs.compared(compared.effect.pairs, recorder.elapsed() - began);
+        let same = |known: &&mut Finding| known.is_same_cause(finding);
+        let known = findings.iter_mut().filter(same);
+        known.for_each(|known| learn(known, &compared));
         recorder.findings(findings);
     }
     ask_what_else(recorder, evidence, findings);
@@ -343,6 +429,30 @@ mod tests {
         let long = "e".repeat(2 * MOST_CHARS);
         let cut = format!("{}...", "e".repeat(MOST_CHARS));
         check(ExperimentError::Unfit(long), &cut);
+    }
+
+    #[test]
+    fn a_change_is_not_blamed_where_the_stack_without_it_died() {
+        let settings = [Setting::new(Layer::Php, "pm.max_children", 900)];
+        let ended = |arm: Option<&str>| {
+            let died: Result<(), _> = Err(ExperimentError::Died {
+                arm: arm.map(str::to_owned),
+                words: "php died".into(),
+            });
+            let outcome = compared_beside(died, DOES_NOT_LAST, "base").expect("the run goes on");
+            let broken = outcome.expect_err("nothing was compared");
+            broken.decision("FPM-01", Some(Layer::Php), &settings)
+        };
+        let base = ended(Some("base"));
+        assert_eq!((base.standing(), base.failed), (Standing::Undecided, false));
+        let said = format!("{OTHER_DIED}: php died");
+        assert_eq!(base.reason, said);
+        for arm in [Some("probe"), None] {
+            let decision = ended(arm);
+            assert_eq!(decision.standing(), Standing::NotTried);
+            assert!(decision.failed);
+            assert_eq!(decision.reason, format!("{DOES_NOT_LAST}: php died"));
+        }
     }
 
     #[test]

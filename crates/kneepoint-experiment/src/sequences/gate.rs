@@ -120,7 +120,8 @@ pub fn side_by_side(
     let limit_now = limit_of(testbed, recorder, NOW, each)?;
     let turns = take_turns(testbed, recorder, gate)?;
     let mut limits = claim_of_both(recorder, &limit_before, &limit_now, gate);
-    if limits.as_ref().is_some_and(fails) && !fails(&turns) {
+    let shows_a_loss = |claim: &GateClaim| fails(claim) || claim.leaves_a_loss_open();
+    if limits.as_ref().is_some_and(shows_a_loss) && !fails(&turns) {
         // One search after the other, so that the machine may have slowed between them: only what shows in the other
         // order too is taken for a loss.
         let limit_now = limit_of(testbed, recorder, NOW, each)?;

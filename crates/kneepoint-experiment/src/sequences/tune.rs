@@ -17,7 +17,8 @@ use crate::record::{BASE, Record, Recorder, TimeNeed};
 use crate::sequences::Subject;
 use crate::sequences::ab::{ArmComparison, compare, compare_for, compare_with_itself};
 use crate::sequences::diagnose::{
-    DOES_NOT_LAST, DOES_NOT_START, diagnose, failed, not_tried, untried, with_remedy, worth_trying,
+    DOES_NOT_LAST, DOES_NOT_START, broke_off, compared_beside, diagnose, failed, not_tried,
+    untried, with_remedy, worth_trying,
 };
 use crate::sequences::findings::ask_what_else;
 use crate::sequences::limit::{find_limit, search_limit};
@@ -425,21 +426,24 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
         let began = self.recorder.elapsed();
         let arms = (current.arm.as_str(), arm.as_str());
         let compared = compare_for(self.testbed, self.recorder, arms, finding, settings, base);
-        let (verdict, effect) = match with_remedy(compared, DOES_NOT_LAST)? {
+        let compared = match compared_beside(compared, DOES_NOT_LAST, &current.arm)? {
             Ok(compared) => compared,
-            Err(why) => {
+            Err(broken) => {
                 self.testbed.tear_down(&arm);
-                failed(self.recorder, finding, settings, why);
+                broke_off(self.recorder, finding, settings, broken);
                 return Ok(false);
             }
         };
+        let effect = compared.effect;
         // At one rate a pair waits for pools to shrink and a rate that tells is looked for: others take no such time.
         if effect.quantity != BY_SHARE {
             self.costs
                 .compared(effect.pairs, self.recorder.elapsed() - began);
         }
-        self.decide(finding, settings, &effect);
-        let kept = verdict == Verdict::Better;
+        let mut finding = finding.clone();
+        finding.effects.extend(compared.other);
+        self.decide(&finding, settings, &effect);
+        let kept = effect.verdict == Verdict::Better;
         if kept {
             self.testbed.tear_down(&current.arm);
             current.arm = arm;

@@ -465,15 +465,18 @@ impl Arm {
         self.copy.iter_mut().try_for_each(PrivateCopy::settle)
     }
 
-    /// Makes sure that every tier still runs: a target that died is said to have died, not to be slow.
-    pub(super) fn check_alive(&self, lab: &Lab) -> Result<(), ExperimentError> {
+    /// Makes sure that every tier of the arm of this name still runs: a target that died is said to have died, not to be slow.
+    pub(super) fn check_alive(&self, name: &str, lab: &Lab) -> Result<(), ExperimentError> {
         for process in &self.processes {
             if let Some(how) = lab.ended(process)? {
-                return Err(ExperimentError::Died(format!(
-                    "{} died during the run: it {how}. What was measured before is kept{}",
-                    process.name,
-                    self.last_words()
-                )));
+                return Err(ExperimentError::Died {
+                    arm: Some(name.to_owned()),
+                    words: format!(
+                        "{} died during the run: it {how}. What was measured before is kept{}",
+                        process.name,
+                        self.last_words()
+                    ),
+                });
             }
         }
         Ok(())

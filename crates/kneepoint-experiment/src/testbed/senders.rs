@@ -134,10 +134,10 @@ fn in_lab(
         };
         for agent in &agents {
             if let Some(how) = lab.ended(agent)? {
-                return Err(ExperimentError::Died(format!(
-                    "{} of the lab {how}",
-                    agent.name
-                )));
+                return Err(ExperimentError::Died {
+                    arm: None,
+                    words: format!("{} of the lab {how}", agent.name),
+                });
             }
         }
         if Instant::now() >= until {

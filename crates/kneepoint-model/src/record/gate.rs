@@ -78,6 +78,12 @@ impl GateClaim {
             high: -self.loss.low,
         }
     }
+
+    /// Whether it shows a loss, and not whether that is more than may be lost. Where it shows none, it is only vague.
+    #[must_use]
+    pub fn leaves_a_loss_open(&self) -> bool {
+        self.verdict == GateVerdict::Inconclusive && self.loss.low > 0.0
+    }
 }
 
 /// What a gate decided and on what grounds.
@@ -87,7 +93,7 @@ pub struct GateResult {
     pub baseline: String,
     /// Largest share that may be lost, 0.05.
     pub max_loss: f64,
-    /// What was compared. The first decides; the others can only make the gate fail.
+    /// What was compared. The first decides; the others can make the gate fail, or keep it from passing.
     pub claims: Vec<GateClaim>,
     /// What follows.
     pub verdict: GateVerdict,
@@ -129,11 +135,15 @@ impl GateResult {
         }
     }
 
-    /// The claim that the verdict rests on: one that fails, or else the first.
+    /// The claim that the verdict rests on: one that fails, or one that keeps the gate from passing, or else the first.
     #[must_use]
     pub fn deciding(&self) -> Option<&GateClaim> {
         let fails = |claim: &&GateClaim| claim.verdict == GateVerdict::Fail;
-        self.claims.iter().find(fails).or(self.claims.first())
+        let fails = self.claims.iter().find(fails);
+        // A gate of an earlier version passed beside such a claim.
+        let obstructs = obstructing(&self.claims);
+        let obstructs = obstructs.filter(|_| self.verdict == GateVerdict::Inconclusive);
+        fails.or(obstructs).or(self.claims.first())
     }
 
     /// The verdict as it counts for whoever asked.
@@ -215,6 +225,14 @@ pub fn judge(loss: &Interval, max_loss: f64) -> GateVerdict {
     }
 }
 
+/// The claim that keeps a gate from passing whose first one passes: it shows a loss that may be more than may be lost.
+fn obstructing(claims: &[GateClaim]) -> Option<&GateClaim> {
+    let (first, others) = claims.split_first()?;
+    let mut others = others.iter();
+    let open = others.find(|claim| claim.leaves_a_loss_open());
+    open.filter(|_| first.verdict == GateVerdict::Pass)
+}
+
 /// What several claims say together: any can fail the gate, and only the first can let it pass.
 fn together(claims: &[GateClaim]) -> GateVerdict {
     if claims
@@ -223,8 +241,8 @@ fn together(claims: &[GateClaim]) -> GateVerdict {
     {
         return GateVerdict::Fail;
     }
-    claims
-        .first()
+    obstructing(claims)
+        .or(claims.first())
         .map_or(GateVerdict::Inconclusive, |claim| claim.verdict)
 }
 

@@ -51,6 +51,8 @@ pub struct Paired {
     weights: f64,
     sum: f64,
     squares: f64,
+    /// Standard deviation of an error that all of them share.
+    shared: f64,
 }
 
 impl Paired {
@@ -63,7 +65,15 @@ impl Paired {
             weights: 0.0,
             sum: 0.0,
             squares: 0.0,
+            shared: 0.0,
         }
+    }
+
+    /// The same where every difference holds one error of this standard deviation, such as an estimate that was added to all of
+    /// them: more pairs do not average it out.
+    #[must_use]
+    pub fn with_shared_error(self, sd: f64) -> Self {
+        Self { shared: sd, ..self }
     }
 
     /// Pairs that scatter alike, of whose scatter nothing is known.
@@ -127,6 +137,12 @@ impl Paired {
     #[must_use]
     #[inline]
     pub fn standard_error(&self) -> f64 {
+        self.own_error().hypot(self.shared)
+    }
+
+    /// Standard error of the mean by the scatter of the pairs alone.
+    #[inline]
+    fn own_error(&self) -> f64 {
         self.sd() / self.weights.sqrt()
     }
 
@@ -138,6 +154,9 @@ impl Paired {
         if self.count < 2.0 {
             return 0.0;
         }
+        // A distance that the shared error explains as well is no evidence: it counts in standard errors of both together.
+        let own = self.own_error();
+        let distance = distance * (own / own.hypot(self.shared));
         let (known, unknown) = (
             self.ln_e_with(distance, self.known),
             self.ln_e_with(distance, Scatter::UNKNOWN),
@@ -452,6 +471,31 @@ mod tests {
         let means = both.kinds.iter().map(Paired::mean).collect::<Vec<_>>();
         assert!((both.mean() - means[0]).abs() < (both.mean() - means[1]).abs());
         assert!(both.standard_error() <= both.kinds[0].standard_error() * both.disagreement());
+    }
+
+    #[test]
+    fn an_error_that_all_pairs_share_does_not_average_out() {
+        let called_one = |shared: f64| {
+            let wrong = |seed: u64| {
+                let error = normals(seed + 9000).next().expect("endless");
+                let all = pairs(error, 1.0, &[1.0], seed);
+                (MIN_PAIRS..=all.len()).any(|n| {
+                    let kind = paired(KNOWN, &all[..n]).with_shared_error(shared);
+                    Combined::of([kind]).e_value() >= ENOUGH
+                })
+            };
+            (0..1000).filter(|seed| wrong(*seed)).count()
+        };
+        assert!(called_one(0.0) > 300, "{} of 1000", called_one(0.0));
+        assert!(called_one(1.0) <= 50, "{} of 1000", called_one(1.0));
+        let half = |shared: f64| {
+            let kind = paired(KNOWN, &pairs(0.0, 1.0, &[1.0], 3)).with_shared_error(shared);
+            let interval = Combined::of([kind]).confidence_sequence();
+            let interval = interval.expect("enough pairs");
+            (interval.high - interval.low) / 2.0
+        };
+        assert!(half(1.0) > 3.0 * half(0.0), "{} {}", half(1.0), half(0.0));
+        assert!(half(1.0) > 1.96, "{}", half(1.0));
     }
 
     #[test]

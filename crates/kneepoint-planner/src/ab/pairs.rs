@@ -24,6 +24,13 @@ const ALONE: Scatter = Scatter {
     sd: 0.12,
     pairs: 10.0,
 };
+/// The same of how much of the CPU one arm used over the other when each was alone, where the CPU binds \[ours\].
+const USED: Scatter = Scatter {
+    sd: 0.01,
+    pairs: 2.0,
+};
+/// Least share of the machine that a step alone is taken to have used, so that one which did nothing has a logarithm.
+const LEAST_USED: f64 = 0.01;
 /// Share of what there was of the machine that may be idle where the CPU binds.
 const IDLE: f64 = 0.2;
 /// By how much ln of what there was of the machine must differ between two steps for their pair to scatter as much again as
@@ -41,6 +48,9 @@ const RESEMBLANCE: f64 = 0.15;
 const UNEQUAL: f64 = 2.0;
 /// Of so many pairs the first is alone and the others are both at once, where the CPU binds.
 const ROUND: usize = 4;
+/// Steps of both at once in a row that told no cost, after which there are no more of them \[ours\]: what keeps the CPU time of a
+/// request from being known, such as requests that fail, seldom passes, and each such step takes time from the others.
+const MOST_VOID: usize = 3;
 
 /// What a step alone says, as the measure that was taken has it.
 #[derive(Debug, Clone, Copy)]
@@ -101,6 +111,8 @@ pub(crate) struct Pairs {
     cost: Vec<f64>,
     failed: Failed,
     void: usize,
+    /// The last steps of both at once in a row that told no cost.
+    void_cost: usize,
 }
 
 impl Pairs {
@@ -114,6 +126,7 @@ impl Pairs {
             cost: Vec::new(),
             failed: Failed::default(),
             void: 0,
+            void_cost: 0,
         }
     }
 
@@ -129,7 +142,8 @@ impl Pairs {
     /// the first step of a pair has over the second is no effect then.
     pub(crate) fn next(&self) -> Turns {
         let pair = self.begun();
-        let both = self.at_once && self.cost_tells() && !pair.is_multiple_of(ROUND);
+        let asked = self.at_once && !self.gave_cost_up() && self.cost_tells();
+        let both = asked && !pair.is_multiple_of(ROUND);
         let nth = if both {
             self.cost.len()
         } else {
@@ -187,8 +201,31 @@ impl Pairs {
     /// Takes in a step of both at once.
     pub(crate) fn record_both(&mut self, a: &LoadPoint, b: &LoadPoint) {
         match cost_ms(a).zip(cost_ms(b)) {
-            Some((a, b)) => self.cost.push((a / b).ln()),
-            None => self.void += 1,
+            Some((a, b)) => {
+                self.cost.push((a / b).ln());
+                self.void_cost = 0;
+            }
+            None => {
+                self.void += 1;
+                // A step that the generator could not drive says nothing of the arms.
+                let driven = a.validity.is_valid() && b.validity.is_valid();
+                self.void_cost += usize::from(driven);
+            }
+        }
+    }
+
+    /// Whether there are no more steps of both at once, since the last ones told no cost.
+    fn gave_cost_up(&self) -> bool {
+        self.void_cost >= MOST_VOID
+    }
+
+    /// The same in words, to follow the pairs that were thrown away; empty where it is not so.
+    pub(crate) fn cost_given_up(&self) -> String {
+        match self.gave_cost_up() {
+            true => format!(
+                ", no more steps of both at once after {MOST_VOID} in a row that told no CPU time a request"
+            ),
+            false => String::new(),
         }
     }
 
@@ -238,13 +275,22 @@ impl Pairs {
     /// ln(capacity B / capacity A) of each pair of both at once, where cost says something of it: an arm serves what it uses
     /// of the CPU over what a request takes.
     fn counted_cost(&self) -> Vec<f64> {
-        match self.idle().filter(|_| self.cost_tells()) {
-            Some((a, b)) => {
-                let used = ((1.0 - b) / (1.0 - a)).ln();
-                self.cost.iter().map(|cost| cost + used).collect()
-            }
+        match self.used().filter(|_| self.cost_tells()) {
+            Some((used, _)) => self.cost.iter().map(|cost| cost + used).collect(),
             None => Vec::new(),
         }
+    }
+
+    /// ln of what B used of the CPU over what A did when each was alone, and its standard error: one estimate that is added to
+    /// every pair of cost.
+    fn used(&self) -> Option<(f64, f64)> {
+        let (idle_a, idle_b) = self.idle()?;
+        let ln_used = |turn: &Turn| turn.idle.map(|idle| (1.0 - idle).max(LEAST_USED).ln());
+        let each = self.alone.iter();
+        let each = each.filter_map(|(a, b)| Some((ln_used(b)? - ln_used(a)?, 1.0)));
+        let known = paired(USED, &each.collect::<Vec<_>>());
+        let used = ((1.0 - idle_b) / (1.0 - idle_a)).ln();
+        Some((used, known.standard_error()))
     }
 
     /// ln(capacity B / capacity A) of each pair alone, and its variance as a multiple of a quiet pair's.
@@ -305,8 +351,9 @@ impl Pairs {
 
     fn kinds(&self) -> [Paired; 2] {
         let cost = self.counted_cost().into_iter().map(|it| (it, 1.0));
+        let shared = self.used().map_or(0.0, |(_, error)| error);
         [
-            paired(COST, &merged(cost.collect())),
+            paired(COST, &merged(cost.collect())).with_shared_error(shared),
             paired(ALONE, &merged(self.alone())),
         ]
     }
@@ -393,183 +440,4 @@ pub(crate) fn ratio_of(ln: Interval) -> Interval {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use kneepoint_model::{Second, Validity};
-
-    /// A step that served so much a second, at so many ms of CPU a request.
-    fn point(served: u64, cpu_ms: f64, (foreign, idle): (f64, f64)) -> LoadPoint {
-        let mut second = Second::default();
-        second.outcomes.by_outcome.insert(Outcome::Ok, served);
-        let mut point = LoadPoint {
-            window_s: 1.0,
-            arrivals: served,
-            outcomes: second.outcomes.clone(),
-            seconds: vec![second],
-            cpu_ms: Some(cpu_ms),
-            ..LoadPoint::default()
-        };
-        point.health.foreign_share = Some(foreign);
-        point.health.idle_share = Some(idle);
-        point
-    }
-
-    /// What the steps of a comparison do: A, B, and what a request costs each of them at once.
-    struct World {
-        served: [u64; 2],
-        cost_ms: [f64; 2],
-        foreign: [f64; 2],
-        idle: [f64; 2],
-    }
-
-    const EQUAL: World = World {
-        served: [1000, 1000],
-        cost_ms: [2.0, 2.0],
-        foreign: [0.0, 0.0],
-        idle: [0.02, 0.02],
-    };
-
-    /// So many steps of a comparison; which they were.
-    fn played(world: &World, steps: usize) -> (Pairs, String) {
-        let mut pairs = Pairs::new(7, true);
-        let mut told = String::new();
-        for _ in 0..steps {
-            let of = |side: Side| {
-                let at = side as usize;
-                point(
-                    world.served[at],
-                    world.cost_ms[at],
-                    (world.foreign[at], world.idle[at]),
-                )
-            };
-            match pairs.next() {
-                Turns::Alone(side) => {
-                    let point = of(side);
-                    pairs.record_alone(side, served(&point), &point);
-                    told.push(if side == Side::A { 'a' } else { 'b' });
-                }
-                Turns::Both(_) => {
-                    pairs.record_both(&of(Side::A), &of(Side::B));
-                    told.push('2');
-                }
-            }
-        }
-        told = told.replace("ba", "ab");
-        (pairs, told)
-    }
-
-    #[test]
-    fn where_the_cpu_binds_three_steps_of_both_follow_each_pair_alone() {
-        assert_eq!(played(&EQUAL, 10).1, "ab222ab222");
-    }
-
-    #[test]
-    fn where_it_does_not_bind_or_the_arms_are_very_unlike_each_is_measured_alone() {
-        let idle = World {
-            idle: [0.02, 0.4],
-            ..EQUAL
-        };
-        assert_eq!(played(&idle, 6).1, "ababab");
-        let unlike = World {
-            served: [100, 900],
-            ..EQUAL
-        };
-        assert_eq!(played(&unlike, 6).1, "ababab");
-    }
-
-    #[test]
-    fn who_comes_first_in_a_pair_loses_nothing_by_it() {
-        for seed in 0..200 {
-            let mut pairs = Pairs::new(seed, false);
-            let firsts = (0..8).filter(|_| {
-                let Turns::Alone(first) = pairs.next() else {
-                    return false;
-                };
-                for side in [Side::A, Side::B] {
-                    let point = point(100, 1.0, (0.0, 0.5));
-                    pairs.record_alone(side, served(&point), &point);
-                }
-                first == Side::A
-            });
-            assert_eq!(firsts.count(), 4, "of eight pairs, seed {seed}");
-        }
-    }
-
-    #[test]
-    fn capacity_follows_from_cost_and_from_how_much_of_the_cpu_an_arm_can_use() {
-        let ratio = |world: &World| played(world, 12).0.effect().mean().exp();
-        let cheaper = World {
-            served: [1000, 1100],
-            cost_ms: [2.2, 2.0],
-            ..EQUAL
-        };
-        assert!((ratio(&cheaper) - 1.1).abs() < 0.01, "{}", ratio(&cheaper));
-        // B costs a tenth less and leaves a tenth of the machine idle: it serves no more.
-        let held_up = World {
-            served: [1000, 1000],
-            cost_ms: [2.2, 2.0],
-            idle: [0.02, 0.11],
-            ..EQUAL
-        };
-        assert!((ratio(&held_up) - 1.0).abs() < 0.01, "{}", ratio(&held_up));
-    }
-
-    #[test]
-    fn what_others_used_is_no_effect_of_the_change() {
-        let beside = World {
-            served: [1000, 700],
-            foreign: [0.0, 0.3],
-            ..EQUAL
-        };
-        let (pairs, _) = played(&beside, 12);
-        assert!(pairs.effect().mean().abs() < 0.01, "{:?}", pairs.effect());
-        assert_eq!(pairs.void(), 0, "and no step is left out for it");
-        // Where the CPU does not bind, they took nothing from it.
-        let waiting = World {
-            served: [1000, 1000],
-            idle: [0.6, 0.3],
-            ..beside
-        };
-        assert!(played(&waiting, 12).0.effect().mean().abs() < 0.01);
-    }
-
-    #[test]
-    fn a_step_that_the_generator_could_not_drive_voids_its_pair() {
-        let mut pairs = Pairs::new(7, true);
-        let invalid = LoadPoint {
-            validity: Validity::Invalid {
-                because: vec!["lag".into()],
-            },
-            ..LoadPoint::default()
-        };
-        let valid = point(100, 1.0, (0.0, 0.0));
-        pairs.record_alone(Side::A, served(&valid), &valid);
-        pairs.record_alone(Side::B, served(&invalid), &invalid);
-        assert_eq!((pairs.count(), pairs.void()), (0, 1));
-    }
-
-    #[test]
-    fn steps_in_which_next_to_nothing_was_served_are_no_pair() {
-        let mut pairs = Pairs::new(7, true);
-        let mut take = |a: u64, b: u64| {
-            for (side, count) in [(Side::A, a), (Side::B, b)] {
-                let point = point(count, 1.0, (0.0, 0.5));
-                pairs.record_alone(side, served(&point), &point);
-            }
-            (pairs.count(), pairs.void(), pairs.tell_the_least())
-        };
-        assert_eq!(take(0, 7), (0, 1, false));
-        assert_eq!(take(0, 100), (1, 1, true));
-    }
-
-    #[test]
-    fn each_measure_is_told_by_itself() {
-        let told = played(&EQUAL, 13).0.measures("throughput");
-        let told: Vec<_> = told
-            .iter()
-            .map(|it| (it.quantity.as_str(), it.pairs))
-            .collect();
-        let expected = [("CPU time a request, both at once", 7), ("throughput", 3)];
-        assert_eq!(told, expected);
-    }
-}
+mod tests;

@@ -214,6 +214,25 @@ fn invalid_steps_void_their_pair_and_end_the_test_in_the_end() {
 }
 
 #[test]
+fn steps_of_both_that_are_given_up_are_said() {
+    let mut test = AbTest::new(options(SATURATED, 1));
+    // What a request took of the CPU is not known of it.
+    let mut point = throughput(1000);
+    point.health.idle_share = Some(0.02);
+    for _ in 0..7 {
+        match test.next_move() {
+            AbMove::Measure(side, _) => test.record(side, &point, Canary::default()),
+            AbMove::Both(..) => test.record_both(&point, &point),
+            AbMove::Done => break,
+        }
+    }
+    let told = test.effect("x", &[]).conditions;
+    let expected = ", 3 pairs thrown away, no more steps of both at once after 3 in a row";
+    assert!(told.contains(expected), "{told}");
+    assert!(matches!(test.next_move(), AbMove::Measure(..)), "{told}");
+}
+
+#[test]
 fn a_machine_that_shifts_or_is_stolen_from_voids_no_pair() {
     for speeds in [(1.0, 0.85), (0.85, 1.0)] {
         let speeds = (Some(speeds.0), Some(speeds.1));
@@ -299,6 +318,43 @@ fn rates_offered<const N: usize>(steps: [(f64, u64); N]) -> Vec<f64> {
         test.record(side, &point, canary);
     }
     rates
+}
+
+/// A step of 100 requests of which so many failed, and so many more were late.
+fn violating(failed: u64, late: u64) -> LoadPoint {
+    let mut point = throughput(100 - failed);
+    point.arrivals = 100;
+    point.good = 100 - failed - late;
+    let outcomes = &mut point.outcomes.by_outcome;
+    outcomes.insert(kneepoint_model::Outcome::HttpError, failed);
+    point
+}
+
+/// A comparison at one rate of arms that do this in each step.
+fn at_one_rate(a: &LoadPoint, b: &LoadPoint) -> AbTest {
+    let mut test = AbTest::new(options(at(100.0), 1));
+    while let AbMove::Measure(side, _) = test.next_move() {
+        let point = if side == Side::A { a } else { b };
+        test.record(side, point, Canary::default());
+    }
+    test
+}
+
+#[test]
+fn a_remedy_that_ends_errors_wins_at_one_rate_and_one_that_refuses_more_does_not() {
+    let ends_errors = at_one_rate(&violating(15, 0), &violating(0, 3));
+    assert_eq!(ends_errors.verdict(), Verdict::Better);
+    let told = ends_errors.effect("x", &[]).conditions;
+    let expected = ", and more requests failed without the change than with it";
+    assert!(told.ends_with(expected), "{told}");
+    // What was late is refused instead: fewer violate the SLO, and more are turned away.
+    let refuses = at_one_rate(&violating(0, 15), &violating(5, 0));
+    assert_eq!(refuses.verdict(), Verdict::Inconclusive);
+    let told = refuses.effect("x", &[]).conditions;
+    assert!(
+        told.contains("more requests failed with the change"),
+        "{told}"
+    );
 }
 
 #[test]

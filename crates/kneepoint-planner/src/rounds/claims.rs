@@ -118,7 +118,8 @@ impl StageValues {
     }
 
     /// What one stage is over another by the rounds of both; by their sums where there are too few of them for an
-    /// interval.
+    /// interval, or where one of them is zero. A zero has no logarithm, and it is an observation: what is rare is not to be
+    /// judged by those rounds alone in which it happened.
     fn ratio(
         &self,
         [from, to]: [(usize, usize); 2],
@@ -126,20 +127,27 @@ impl StageValues {
         sums: (Option<f64>, Option<f64>),
     ) -> Option<Interval> {
         let (first, second) = (self.of(from, measure), self.of(to, measure));
-        let logs: Vec<f64> = first
+        let both: Vec<(f64, f64)> = first
             .iter()
             .filter_map(|(round, before)| Some((*before, *second.get(round)?)))
-            .filter(|(before, after)| *before > 0.0 && *after > 0.0)
-            .map(|(before, after)| (after / before).ln())
             .collect();
-        if let Some(log) = confidence_sequence(&logs) {
-            return Some(Interval {
-                low: log.low.exp(),
-                estimate: log.estimate.exp(),
-                high: log.high.exp(),
-            });
-        }
-        let (before, after) = sums.0.zip(sums.1)?;
+        let has_zero = both
+            .iter()
+            .any(|(before, after)| *before <= 0.0 || *after <= 0.0);
+        let (before, after) = if has_zero {
+            both.iter()
+                .fold((0.0, 0.0), |sum, it| (sum.0 + it.0, sum.1 + it.1))
+        } else {
+            let logs = both.iter().map(|(before, after)| (after / before).ln());
+            if let Some(log) = confidence_sequence(&logs.collect::<Vec<_>>()) {
+                return Some(Interval {
+                    low: log.low.exp(),
+                    estimate: log.estimate.exp(),
+                    high: log.high.exp(),
+                });
+            }
+            sums.0.zip(sums.1)?
+        };
         let ratio = after / before;
         (before > 0.0).then_some(Interval {
             low: ratio,
@@ -148,7 +156,8 @@ impl StageValues {
         })
     }
 
-    /// The share of a gap that its change makes, with an interval by drawing the rounds anew.
+    /// The share of a gap that its change makes, with an interval by drawing the rounds anew. There is none where a
+    /// round has no logarithm: a share of the others would be one of the rounds in which something happened.
     fn share(&self, stages: &[Stage], gap: &Gap) -> Option<Interval> {
         let mut found = gap.stages.iter().map(|name| {
             let nth = stages.iter().position(|stage| stage.name == *name)?;
@@ -162,7 +171,8 @@ impl StageValues {
                 Some(((changed / slow).ln(), (fast / slow).ln()))
             })
             .collect();
-        if logs.len() < FEWEST {
+        let is_known = |(part, whole): &(f64, f64)| part.is_finite() && whole.is_finite();
+        if logs.len() < FEWEST || !logs.iter().all(is_known) {
             return None;
         }
         let share = |logs: &mut dyn Iterator<Item = (f64, f64)>| {
@@ -284,6 +294,40 @@ mod tests {
         assert_eq!(values.fewest(0), 8);
     }
 
+    /// A turn of 100 requests of which so many failed.
+    fn failing(count: u64) -> Carried {
+        let mut point = LoadPoint {
+            window_s: 1.0,
+            arrivals: 100,
+            ..LoadPoint::default()
+        };
+        point.outcomes.by_outcome.insert(Outcome::HttpError, count);
+        let mut carried = Carried::default();
+        carried.add(&point, None, None);
+        carried
+    }
+
+    #[test]
+    fn rounds_in_which_nothing_happened_count() {
+        let ratio = |after: [u64; 2]| {
+            let mut values = StageValues::default();
+            for round in 0..12 {
+                let failed = after[round as usize % 2];
+                values.record((0, 0, round), &failing(10), None);
+                values.record((1, 0, round), &failing(failed), None);
+            }
+            let stages = [(0, 0), (1, 0)];
+            values.ratio(stages, Measure::FailedShare, (None, None))
+        };
+        // In every other round more failed than before, in the others nothing did: together it is less.
+        let told = ratio([16, 0]).expect("twelve rounds");
+        assert!((told.estimate - 0.8).abs() < 1e-9, "{told:?}");
+        assert_eq!((told.low, told.high), (told.estimate, told.estimate));
+        let told = ratio([16, 4]).expect("twelve rounds");
+        assert!((told.estimate - 0.8).abs() < 1e-9, "{told:?}");
+        assert!(told.low < 0.7 && told.high > 0.9, "{told:?}");
+    }
+
     #[test]
     fn a_claim_is_about_its_own_load() {
         let mut values = StageValues::default();
@@ -339,6 +383,12 @@ mod tests {
         assert!((share.estimate - 0.5).abs() < 0.01, "{share:?}");
         assert!(share.low <= share.estimate && share.estimate <= share.high);
         let (values, mut replay) = measured(&[10, 100, 1000], 3);
+        replay.gaps = vec![gap.clone()];
+        values.judge(&mut replay);
+        assert_eq!(replay.gaps[0].share, None);
+        // A round in which a stage served nothing has no share.
+        let (mut values, mut replay) = measured(&[10, 100, 1000], 8);
+        values.record((2, 0, 3), &turn(0, 1), None);
         replay.gaps = vec![gap];
         values.judge(&mut replay);
         assert_eq!(replay.gaps[0].share, None);

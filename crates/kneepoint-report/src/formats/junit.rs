@@ -31,9 +31,10 @@ fn render(run: &Run, _: &Options) -> String {
         suite.add_test_case(case);
     }
     if let Some(gate) = &run.gate {
-        let cases = gate.claims.iter().enumerate();
+        let decides = |claim: &GateClaim| gate.deciding().is_some_and(|it| std::ptr::eq(it, claim));
+        let cases = gate.claims.iter();
         suite.add_test_cases(
-            cases.map(|(nth, claim)| claimed(&summary.subject, run, gate, claim, nth == 0)),
+            cases.map(|claim| claimed(&summary.subject, run, gate, claim, decides(claim))),
         );
     }
     let mut lines = vec![summary.verdict];

@@ -3,7 +3,7 @@
 use super::{Current, Tuner};
 use crate::error::ExperimentError;
 use crate::sequences::ab::{ArmComparison, compare};
-use crate::sequences::diagnose::{DOES_NOT_LAST, DOES_NOT_START, with_remedy};
+use crate::sequences::diagnose::{DOES_NOT_LAST, DOES_NOT_START, compared_beside, with_remedy};
 use kneepoint_diagnosis::{Evidence, pool_need, remedy_guard};
 use kneepoint_model::run::Decision;
 use kneepoint_model::{Effect, Setting, SettingKey};
@@ -136,11 +136,11 @@ impl Tuner<'_, '_, '_> {
             ..self.at_saturation((&current.arm, &arm), what.clone())?
         };
         let compared = compare(self.testbed, self.recorder, &comparison);
-        match with_remedy(compared, DOES_NOT_LAST)? {
+        match compared_beside(compared, DOES_NOT_LAST, &current.arm)? {
             Ok((_, effect)) => Ok(Some((arm, effect))),
-            Err(why) => {
+            Err(broken) => {
                 self.testbed.tear_down(&arm);
-                self.recorder.result(format!("{what}: {why}"));
+                self.recorder.result(format!("{what}: {}", broken.why));
                 Ok(None)
             }
         }

@@ -3,7 +3,7 @@
 use super::{Current, Tuner};
 use crate::error::ExperimentError;
 use crate::sequences::ab::ArmComparison;
-use crate::sequences::diagnose::with_remedy;
+use crate::sequences::diagnose::compared_beside;
 use kneepoint_model::run::Decision;
 use kneepoint_model::{Effect, Scenario, Setting};
 use kneepoint_planner::ab::{BY_SHARE, Verdict};
@@ -35,10 +35,10 @@ impl Tuner<'_, '_, '_> {
                 .stand_up(&arm, &scenario)
                 .and_then(|()| self.compare_without(current, &arm, &decision, pairs));
             let what = "the stack could not be measured without it";
-            let (verdict, effect) = match with_remedy(compared, what)? {
+            let (verdict, effect) = match compared_beside(compared, what, &current.arm)? {
                 Ok(compared) => compared,
-                Err(why) => {
-                    let code = &decision.code;
+                Err(broken) => {
+                    let (code, why) = (&decision.code, broken.why);
                     self.recorder.warn(format!(
                         "whether {code} is still needed beside the other changes is not known: {why}"
                     ));

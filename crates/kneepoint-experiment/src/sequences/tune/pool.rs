@@ -4,7 +4,7 @@
 use super::{Current, Tuner};
 use crate::error::ExperimentError;
 use crate::sequences::ab::{ArmComparison, compare};
-use crate::sequences::diagnose::{DOES_NOT_LAST, failed_change, with_remedy};
+use crate::sequences::diagnose::{DOES_NOT_LAST, compared_beside};
 use kneepoint_diagnosis::{Evidence, PoolNeed, pool_need, remedy_guard};
 use kneepoint_model::run::Decision;
 use kneepoint_model::units::format_bytes;
@@ -111,13 +111,13 @@ impl Tuner<'_, '_, '_> {
             .testbed
             .stand_up(&arm, &scenario)
             .and_then(|()| self.compare_sizes((&current.arm, &arm), &settings, pairs));
-        let effect = match with_remedy(compared, DOES_NOT_LAST)? {
+        let effect = match compared_beside(compared, DOES_NOT_LAST, &current.arm)? {
             Ok(effect) => effect,
-            Err(why) => {
+            Err(broken) => {
                 self.testbed.tear_down(&arm);
-                self.recorder.change(format!("{what}: {why}"));
-                let failed = failed_change(NAME, None, &settings, why);
-                self.recorder.decision(failed);
+                self.recorder.change(format!("{what}: {}", broken.why));
+                self.recorder
+                    .decision(broken.decision(NAME, None, &settings));
                 return Ok(None);
             }
         };

@@ -177,6 +177,39 @@ fn the_first_claim_decides_and_any_can_fail() {
 }
 
 #[test]
+fn a_loss_that_is_shown_and_may_be_too_large_keeps_a_gate_from_passing() {
+    use GateVerdict::{Inconclusive, Pass};
+    let gate = |low: f64, high: f64| {
+        let loss = Interval {
+            low,
+            estimate: f64::midpoint(low, high),
+            high,
+        };
+        let limits = GateClaim {
+            loss,
+            verdict: judge(&loss, 0.05),
+            ..claim(Inconclusive)
+        };
+        let pairs = GateClaim {
+            quantity: "capacity".into(),
+            ..claim(Pass)
+        };
+        let claims = vec![pairs, limits];
+        GateResult::new(String::new(), 0.05, Inconclusive, claims, Vec::new())
+    };
+    let rests = |gate: &GateResult| gate.deciding().map(|claim| claim.quantity.clone());
+    let open = gate(0.01, 0.12);
+    assert_eq!(open.verdict, Inconclusive);
+    assert_eq!(rests(&open).as_deref(), Some("R*"));
+    // One that is only vague, and one that shows a loss which may be.
+    for (low, high) in [(-0.04, 0.12), (0.01, 0.04)] {
+        let passes = gate(low, high);
+        assert_eq!(passes.verdict, Pass);
+        assert_eq!(rests(&passes).as_deref(), Some("capacity"));
+    }
+}
+
+#[test]
 fn inconclusive_counts_as_whoever_asked_wants() {
     use GateVerdict::{Fail, Inconclusive, Pass};
     let counts = |verdict, inconclusive_as| {

@@ -8,8 +8,9 @@ use crate::statistics::holm::hold_together;
 const ALPHA: f64 = 0.05;
 
 impl Run {
-    /// Every comparison of the run: the changes that were tried, what became of the kept ones when they were left out,
-    /// what a restart took, and the proof.
+    /// Every comparison of the run, each once: the changes that were tried, what became of the kept ones when they were left
+    /// out, what a restart took, and the proof; what a diagnosis tried, and what tuning tried in another way or once more; and
+    /// each of several configurations against the first.
     #[must_use]
     pub fn comparisons(&self) -> Vec<&Effect> {
         let tried = self.decisions.iter().flat_map(|decision| {
@@ -19,7 +20,17 @@ impl Run {
             std::iter::once(&decision.effect).chain(left_out)
         });
         let all = tried.chain(&self.restarted).chain(&self.proof);
-        all.filter(|effect| effect.was_measured()).collect()
+        let mut all: Vec<&Effect> = all.filter(|effect| effect.was_measured()).collect();
+        // A finding holds the effect of its decision, too, and so does each finding of one cause.
+        let with_findings = self.findings.iter().flat_map(|finding| &finding.effects);
+        let contestants = self.contest.iter().flat_map(|contest| &contest.contestants);
+        let against_first = contestants.filter_map(|contestant| contestant.against_first.as_ref());
+        for effect in with_findings.chain(against_first) {
+            if effect.was_measured() && !all.contains(&effect) {
+                all.push(effect);
+            }
+        }
+        all
     }
 
     /// Comparisons with a verdict that stands by itself and not among all that were made (Holm).
@@ -46,8 +57,9 @@ impl Effect {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Verdict;
+    use crate::contest::{Contest, Contestant};
     use crate::record::run::Decision;
+    use crate::{Confidence, Finding, Layer, Verdict};
 
     fn effect(change: &str, e_value: f64) -> Effect {
         let verdict = if e_value >= 20.0 {
@@ -94,6 +106,58 @@ mod tests {
             .collect();
         assert_eq!(weak, ["redis"]);
         assert_eq!(run.comparisons().len(), 5);
+    }
+
+    fn found(effects: Vec<Effect>) -> Finding {
+        Finding {
+            code: "OPC-01".into(),
+            arm: String::new(),
+            title: String::new(),
+            layer: Layer::Php,
+            seen: Vec::new(),
+            refuted_by: String::new(),
+            remedy: None,
+            expected_gain: String::new(),
+            confidence: Confidence::Suspected,
+            weight: 0.0,
+            source: String::new(),
+            effects,
+        }
+    }
+
+    #[test]
+    fn what_a_diagnosis_tried_and_what_was_compared_once_more_are_of_the_family() {
+        let twice = vec![effect("redis", 0.5), effect("redis", 25.0)];
+        let mut run = Run {
+            findings: vec![found(twice.clone()), found(twice)],
+            ..Run::default()
+        };
+        let weak = |run: &Run| run.weak_claims().len();
+        assert_eq!((run.comparisons().len(), weak(&run)), (2, 1));
+        // The second one decided, and is no third.
+        run.decisions = vec![tried("redis", 25.0)];
+        assert_eq!((run.comparisons().len(), weak(&run)), (2, 1));
+    }
+
+    #[test]
+    fn several_configurations_against_the_first_are_one_family() {
+        let against_first = |e_value: f64| Contestant {
+            against_first: Some(effect("against the first", e_value)),
+            ..Contestant::default()
+        };
+        let run = |others: &[f64]| {
+            let others = others.iter().map(|e_value| against_first(*e_value));
+            let first = std::iter::once(Contestant::default());
+            Run {
+                contest: Some(Contest {
+                    contestants: first.chain(others).collect(),
+                    ..Contest::default()
+                }),
+                ..Run::default()
+            }
+        };
+        assert!(run(&[25.0]).weak_claims().is_empty());
+        assert_eq!(run(&[25.0, 0.7]).weak_claims().len(), 1);
     }
 
     #[test]
