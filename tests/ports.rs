@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::atomic::{AtomicU16, Ordering};
 
-/// A port of loopback that nobody has, and that this process has not named before.
+/// A port of loopback that nobody has now, and that this process has not named before.
 ///
 /// It lies below the range from which the kernel takes ports by itself: the listener or the connection of another test
 /// must not have it before the server does for which it is meant, nor while nobody is meant to listen there.

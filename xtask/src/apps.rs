@@ -15,6 +15,7 @@ mod visit;
 
 use crate::program::evidence::Evidence;
 use crate::{flags, program as built};
+use anyhow::ensure;
 use catalog::{APPLICATIONS, Source};
 use kneepoint_model::units::parse_duration;
 use planted::Planted;
@@ -78,6 +79,10 @@ impl Options {
 pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let mut out = std::io::stdout();
     let source = options.source()?;
+    ensure!(
+        options.faults || !options.evidence.is_judged(),
+        "--judge is for planted faults: give --faults as well"
+    );
     let mut evidence = options.evidence.clone();
     evidence.prepare()?;
     let program = Program {

@@ -23,7 +23,7 @@ pub fn account(evidence: &Evidence) -> Account {
         return Account::default();
     };
     let requests = finished(phase);
-    let cpu = cpu::parts(evidence, phase, requests);
+    let cpu = cpu::parts(evidence, &phase.whole(), requests);
     let stacks = sampled(evidence, phase);
     let code = stacks.map(code::account).filter(|code| code.stacks > 0);
     let fall = crate::waterfall(phase, &evidence.stack);

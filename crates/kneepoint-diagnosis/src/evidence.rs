@@ -3,13 +3,16 @@
 pub(crate) mod bursts;
 pub(crate) mod calls;
 pub(crate) mod chains;
+mod cpu;
 pub(crate) mod hot;
 pub(crate) mod worker_insight;
 
+pub(crate) use cpu::{CPU_HEADROOM, CpuUse};
+
 use kneepoint_model::account::NativeAccount;
 use kneepoint_model::metric;
-use kneepoint_model::run::Machine;
-use kneepoint_model::units::{format_rate, format_share};
+use kneepoint_model::run::{Bound, Machine};
+use kneepoint_model::units::format_rate;
 use kneepoint_model::{
     Address, AppSwitch, CallTrace, Interval, Layer, LoadPoint, LockChains, LogEvent, LogKind,
     Metric, RunningTier, Series, SeriesSet, SettingKey, Slo, Stack, StackProfile, SwitchKind,
@@ -41,6 +44,8 @@ pub struct Evidence {
     pub phases: Vec<Phase>,
     /// R* in requests per second with its interval, when it was measured.
     pub limit_hz: Option<Interval>,
+    /// The goal that a higher rate would miss; `None` where nobody knows.
+    pub bound_by: Option<Bound>,
     /// Settings nobody may touch: no remedy proposes them.
     pub keep: Vec<SettingKey>,
     /// Memory all tiers together may use, in bytes; `None` is what the machine has.
@@ -68,8 +73,12 @@ pub struct Phase {
     pub kind: PhaseKind,
     /// What the generator measured.
     pub load: LoadPoint,
-    /// What telemetry sampled; times are seconds since the load began.
+    /// What telemetry sampled while the load ran; times are seconds since it began.
     pub series: SeriesSet,
+    /// What it sampled from there until the last response had come: where requests run into the timeout, seconds in which nothing
+    /// is asked for.
+    #[serde(default)]
+    pub afterwards: SeriesSet,
     /// What the logs of all tiers said.
     pub log: Vec<LogEvent>,
 }
@@ -195,6 +204,28 @@ impl Wait {
 }
 
 impl Phase {
+    /// A phase in which telemetry looked from the beginning of the load until its last response had come. Nothing of the load may
+    /// have been skipped: its window is then the time in which requests were sent.
+    #[must_use]
+    pub fn new(kind: PhaseKind, load: LoadPoint, sampled: SeriesSet, log: Vec<LogEvent>) -> Self {
+        let (series, afterwards) = sampled.divided_at(load.window_s);
+        Self {
+            kind,
+            load,
+            series,
+            afterwards,
+            log,
+        }
+    }
+
+    /// The same with all that was sampled: what follows each request to its end looks at that. Rules look at the time of the load:
+    /// on average over both, a CPU that was used up looks idle.
+    pub(crate) fn whole(&self) -> Self {
+        let mut whole = self.clone();
+        whole.series.append(&self.afterwards);
+        whole
+    }
+
     /// `at 42.0/s offered for 8 s`, `in a closed loop of 32 for 8 s`.
     pub(crate) fn conditions(&self) -> String {
         let window = self.load.window_s;
@@ -301,8 +332,24 @@ impl Phase {
     /// Whether it is new workers that open so many connections a second, not new requests: then churn of workers is the cause
     /// (FPM-06).
     pub(crate) fn is_recycling(&self, connections_hz: f64) -> bool {
-        let starts = self.series.rate(Layer::Php, metric::WORKER_STARTS);
+        let starts = self.starts_hz();
         starts.is_some_and(|starts| starts >= connections_hz / 4.0)
+    }
+
+    /// Until when telemetry looked, in seconds since the load began: logs are read as long.
+    fn looked_s(&self) -> f64 {
+        let all = self.series.series.iter().chain(&self.afterwards.series);
+        let ends = all.filter_map(|series| series.points.last());
+        ends.map(|point| point.0).fold(self.load.window_s, f64::max)
+    }
+
+    /// Workers of PHP that were started per second, as they were counted or by the pool's log, whichever knows of more: who
+    /// counts looks now and then, and misses those who live shorter. `None` when neither was there.
+    pub(crate) fn starts_hz(&self) -> Option<f64> {
+        let counted = self.series.rate(Layer::Php, metric::WORKER_STARTS);
+        let logged = self.logged(Layer::Php, LogKind::WorkerRecycled);
+        let logged = logged.map(|event| event.count as f64 / self.looked_s().max(1.0));
+        counted.into_iter().chain(logged).reduce(f64::max)
     }
 
     /// Workers that wait for a request on a kept connection, on average; `None` when nobody looked.
@@ -330,22 +377,6 @@ impl Phase {
     }
 }
 
-/// How much of the most loaded CPU share was used, and whose it is.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct CpuUse {
-    /// Used over available, 0 to 1 (measurement noise may exceed 1 slightly).
-    pub(crate) share: f64,
-    /// `the machine's 2 cores`, `the 1 core of the php host`.
-    pub(crate) of: String,
-}
-
-impl CpuUse {
-    /// `96 % of the machine's 2 cores used`.
-    pub(crate) fn describe(&self) -> String {
-        format!("{} of {} used", format_share(self.share), self.of)
-    }
-}
-
 /// Lines of one meaning over all phases.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Logged {
@@ -354,14 +385,14 @@ pub(crate) struct Logged {
     pub(crate) example: String,
     /// Conditions of the first phase that had some.
     pub(crate) conditions: String,
-    /// The phases that had some.
-    pub(crate) kinds: Vec<PhaseKind>,
+    /// Whether there were more than the SLO tolerates failures, in a phase below the limit.
+    pub(crate) below: bool,
 }
 
 impl Logged {
-    /// Whether it happened without the stack being offered more than it can do.
+    /// Whether it happened without the stack being offered more than it can do, more often than the SLO tolerates failures.
     pub(crate) fn below_the_limit(&self) -> bool {
-        self.kinds.iter().any(|kind| *kind != PhaseKind::Over)
+        self.below
     }
 }
 
@@ -389,64 +420,11 @@ impl Evidence {
             .or_else(|| self.phase(PhaseKind::Knee))
     }
 
-    /// Cores of the machine, at least one.
-    pub(crate) fn cores(&self) -> f64 {
-        f64::from(self.machine.cores.max(1))
-    }
-
-    /// Cores the host of a tier may use.
-    pub(crate) fn cpus(&self, layer: Layer) -> f64 {
-        match self.stack.tier(layer) {
-            Some(tier) if tier.cpus > 0.0 => tier.cpus.min(self.cores()),
-            _ => self.cores(),
-        }
-    }
-
-    /// The most used of: the machine, and every host with fewer cores than it. `None` when CPU was not measured.
-    pub(crate) fn cpu_use(&self, phase: &Phase) -> Option<CpuUse> {
-        let tiers = self.stack.tiers.iter().filter_map(|tier| {
-            let cpus = self.cpus(tier.layer);
-            (cpus < self.cores()).then_some(())?;
-            Some(CpuUse {
-                share: phase.cores_used(tier.layer)? / cpus,
-                of: format!("the {cpus:.2} cores of the {} host", tier.layer),
-            })
-        });
-        tiers
-            .chain(self.machine_use(phase))
-            .max_by(|a, b| a.share.total_cmp(&b.share))
-    }
-
-    fn machine_use(&self, phase: &Phase) -> Option<CpuUse> {
-        let series = &phase.series;
-        let stolen = series
-            .rate(Layer::Generator, metric::MACHINE_STEAL_S)
-            .unwrap_or(0.0);
-        let busy = series.rate(Layer::Generator, metric::MACHINE_BUSY_S)?;
-        Some(CpuUse {
-            share: busy / (self.cores() - stolen).max(0.1),
-            of: format!("the machine's {:.0} cores", self.cores()),
-        })
-    }
-
-    /// Which part of all CPU time that was used so many cores are: what R* would gain without them where the CPU
-    /// binds. Of all cores where use was not measured.
-    pub(crate) fn part_of_cpu(&self, phase: &Phase, cores: f64) -> f64 {
-        let used = phase.series.rate(Layer::Generator, metric::MACHINE_BUSY_S);
-        let used = used.filter(|used| *used > cores).unwrap_or(self.cores());
-        cores / used
-    }
-
-    /// A tier's share of the CPU that all tiers use just below the limit: what costs only its CPU costs no more. 1 where
-    /// that was not measured.
-    pub(crate) fn part_of_tiers(&self, layer: Layer) -> f64 {
-        let share = || {
-            let phase = self.knee()?;
-            let used = |layer: Layer| phase.cores_used(layer);
-            let all: f64 = Layer::TIERS.into_iter().filter_map(used).sum();
-            (all > 0.0).then_some(used(layer)? / all)
-        };
-        share().unwrap_or(1.0)
+    /// Whether refusals keep R* down: some came below the limit, or failures are what a higher rate would show first. Beyond
+    /// the limit every queue and every table of connections is full at last.
+    pub(crate) fn refusals_bind(&self, below_the_limit: bool) -> bool {
+        let by_failures = |goal| matches!(goal, Bound::Errors | Bound::Timeout);
+        below_the_limit || self.bound_by.is_none_or(by_failures)
     }
 
     /// Lines of one meaning in the logs of these layers, over all phases; the layer with the most of them.
@@ -469,7 +447,10 @@ impl Evidence {
             count: hits.iter().map(|(_, event)| event.count).sum(),
             example: event.example.clone(),
             conditions: first.conditions(),
-            kinds: hits.iter().map(|(phase, _)| phase.kind).collect(),
+            below: hits.iter().any(|(phase, event)| {
+                let tolerated = self.slo.errors * phase.load.arrivals as f64;
+                phase.kind != PhaseKind::Over && event.count as f64 >= tolerated
+            }),
         })
     }
 

@@ -165,8 +165,11 @@ impl After<'_> {
             return None;
         }
         let most = self.workers()?;
+        // Those of a pool's file follow a smaller pool; what the change itself says is taken at its word.
+        let follows = self.changes(Layer::Php, "pm.max_children");
         ["pm.start_servers", "pm.max_spare_servers", "pm.min_spare_servers"]
             .into_iter()
+            .filter(|name| !follows || self.changes(Layer::Php, name))
             .filter_map(|name| Some((name, self.number(Layer::Php, name)?)))
             .find(|(_, value)| *value > most)
             .map(|(name, value)| {
@@ -273,13 +276,21 @@ mod tests {
 
     #[test]
     fn a_dynamic_pool_must_be_able_to_start() {
+        let smaller = (Layer::Php, "pm.max_children", "4");
+        let dynamic = (Layer::Php, "pm", "dynamic");
+        let start = (Layer::Php, "pm.start_servers", "6");
         check(
-            Case::healthy().set(Layer::Php, "pm.start_servers", "6"),
-            &[
-                (Layer::Php, "pm", "dynamic"),
-                (Layer::Php, "pm.max_children", "4"),
-            ],
+            Case::healthy(),
+            &[dynamic, smaller, start],
             &["php.pm.start_servers = 6 exceeds the 4 workers"],
+        );
+        // What the pool's file says follows.
+        let of_file = || Case::healthy().set(Layer::Php, "pm.start_servers", "60");
+        check(of_file(), &[dynamic, smaller], &[]);
+        check(
+            of_file(),
+            &[dynamic],
+            &["php.pm.start_servers = 60 exceeds"],
         );
     }
 }

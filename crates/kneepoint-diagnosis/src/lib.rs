@@ -33,7 +33,7 @@ pub use rule::{AppliesTo, Rule, RuleDoc, RuleStage, UseSignal};
 pub use rules::RULES;
 pub use saturation::pool::{PoolNeed, pool_need};
 
-use kneepoint_model::{Confidence, Finding};
+use kneepoint_model::{Confidence, Finding, Layer};
 
 /// A finding whose stage is this late or later gives way to every other one that is at least suspected: that the
 /// CPU is used up is the verdict that remains when nothing else explains the limit (catalogue CAP-02).
@@ -62,17 +62,19 @@ pub fn diagnose_without(evidence: &Evidence, refuted: &[&str]) -> Vec<Finding> {
     for (rule, finding) in &mut found {
         headline::settle(rule, finding);
     }
-    let named: Vec<(&str, RuleStage)> = found
+    let named: Vec<(&Rule, Finding)> = found
         .iter()
         .filter(|(_, finding)| finding.confidence >= Confidence::Suspected)
-        .map(|(rule, _)| (rule.code, rule.stage))
+        .cloned()
         .collect();
-    found.retain(|(rule, _)| {
-        let explained = named.iter().any(|(code, _)| rule.yields_to.contains(code));
+    found.retain(|(rule, finding)| {
+        let explained = named
+            .iter()
+            .any(|(by, cause)| rule.yields_to.contains(&by.code) && explains(cause, finding));
         let outranked = rule.stage >= LAST_RESORT
             && named
                 .iter()
-                .any(|(code, stage)| *code != rule.code && *stage < LAST_RESORT);
+                .any(|(by, _)| by.code != rule.code && by.stage < LAST_RESORT);
         !(explained || outranked)
     });
     headline::clear::settle(&mut found, evidence);
@@ -84,6 +86,19 @@ pub fn diagnose_without(evidence: &Evidence, refuted: &[&str]) -> Vec<Finding> {
             .then(b.weight.total_cmp(&a.weight))
     });
     found.into_iter().map(|(_, finding)| finding).collect()
+}
+
+/// Part of a symptom that a cause must be worth at least to explain it \[ours\].
+const EXPLAINS: f64 = 0.5;
+
+/// Whether a cause can be what a symptom comes from: it is worth about as much, where both are known, and does not sit at
+/// another of the tiers behind PHP.
+fn explains(cause: &Finding, symptom: &Finding) -> bool {
+    let is_behind = |layer: Layer| matches!(layer, Layer::Cache | Layer::Db);
+    let is_elsewhere =
+        is_behind(cause.layer) && is_behind(symptom.layer) && cause.layer != symptom.layer;
+    let is_small = cause.weight > 0.0 && cause.weight < EXPLAINS * symptom.weight;
+    !(is_elsewhere || is_small)
 }
 
 /// The rules that could not judge because telemetry did not deliver what they need, with the names of the missing

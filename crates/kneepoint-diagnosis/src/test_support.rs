@@ -362,12 +362,8 @@ fn put(phase: &mut Phase, layer: Layer, metric: Metric, label: &str, value: impl
 
 /// A phase whose CPU use, waits and counters follow from its rate: 9.8 ms of CPU a request, 3 ms of waiting.
 fn phase(kind: PhaseKind, offered: f64, done: f64, ms: f64, queue: f64) -> Phase {
-    let mut phase = Phase {
-        kind,
-        load: load(offered, done, ms),
-        series: SeriesSet::default(),
-        log: Vec::new(),
-    };
+    let load = load(offered, done, ms);
+    let mut phase = Phase::new(kind, load, SeriesSet::default(), Vec::new());
     let busy = if kind == PhaseKind::Over {
         8.0
     } else {

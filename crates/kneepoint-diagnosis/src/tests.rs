@@ -4,6 +4,7 @@ use crate::test_support::{Case, builtin, check as verify, met, place, sampled, t
 use crate::{PhaseKind, RULES, diagnose, diagnose_without, unjudged};
 use expect_test::expect;
 use kneepoint_model::metric::*;
+use kneepoint_model::run::Bound;
 use kneepoint_model::{CallKind, Confidence, Kind, Layer, LogKind, SeriesSet};
 use proptest::prelude::*;
 
@@ -125,6 +126,275 @@ fn a_root_cause_silences_its_symptoms() {
         .waiting(PhaseKind::Over, "flock", 4.0)
         .running(PhaseKind::Over, 3.0);
     assert_eq!(named(full).first().map(String::as_str), Some("OPC-03"));
+}
+
+#[test]
+fn refusals_beyond_the_limit_bind_only_where_failures_do() {
+    let overloaded = |bound_by| {
+        Case::healthy()
+            .set(Layer::Db, "max_connections", "6")
+            .log(
+                PhaseKind::Over,
+                Layer::Db,
+                LogKind::TooManyDbClients,
+                300,
+                "FATAL: sorry, too many clients already",
+            )
+            .log(
+                PhaseKind::Over,
+                Layer::Php,
+                LogKind::PhpFatal,
+                300,
+                "PHP Fatal error: Uncaught PDOException",
+            )
+            .load(PhaseKind::Over, |load| {
+                let failed = kneepoint_model::Outcome::HttpError;
+                load.outcomes.by_outcome.insert(failed, 300);
+            })
+            .with(|evidence| evidence.bound_by = Some(bound_by))
+    };
+    check(overloaded(Bound::Errors), &["PG-01"]);
+    check(overloaded(Bound::ResponseTime(95.0)), &["CAP-02"]);
+}
+
+#[test]
+fn a_cause_explains_what_it_is_worth_and_nothing_at_another_tier() {
+    let found = |layer, weight| RULES[0].finds(layer, "x").weight(weight).done();
+    let explains = |cause: (Layer, f64), symptom: (Layer, f64)| {
+        let cause = found(cause.0, cause.1).expect("a finding");
+        let symptom = found(symptom.0, symptom.1).expect("a finding");
+        crate::explains(&cause, &symptom)
+    };
+    assert!(explains((Layer::Php, 0.3), (Layer::App, 0.5)));
+    assert!(!explains((Layer::Php, 0.06), (Layer::App, 0.5)));
+    // An error that is seen directly has no part to compare.
+    assert!(explains((Layer::Db, 0.0), (Layer::App, 0.5)));
+    assert!(!explains((Layer::Cache, 0.6), (Layer::Db, 0.6)));
+}
+
+#[test]
+fn where_one_hosts_cpu_binds_only_its_work_counts() {
+    let quota = Case::healthy()
+        .tier(Layer::Php, |tier| tier.cpus = 1.0)
+        .machine_at(PhaseKind::Knee, 0.6)
+        .counter(PhaseKind::Knee, Layer::Php, CPU_S, 0.95);
+    let evidence = quota.clone().evidence();
+    let knee = evidence.knee().expect("a knee");
+    let part = |parts: &[(Layer, f64)]| evidence.part_of_cpu(knee, parts);
+    let both = part(&[(Layer::Php, 0.19), (Layer::Db, 0.5)]);
+    assert!((both - 0.2).abs() < 1e-9, "{both}");
+    assert!(part(&[(Layer::Db, 0.19)]) <= 0.0);
+    assert!((evidence.part_of_tiers(Layer::Php) - 1.0).abs() < 1e-9);
+    assert!(evidence.part_of_tiers(Layer::Db) <= 0.0);
+    // Where the machine is used up as well, it is the machine's.
+    let evidence = quota.machine_at(PhaseKind::Knee, 0.95).evidence();
+    let knee = evidence.knee().expect("a knee");
+    assert!(evidence.part_of_cpu(knee, &[(Layer::Db, 0.19)]) > 0.05);
+    // On the whole machine's cores every tier's work counts.
+    let evidence = Case::healthy().evidence();
+    let knee = evidence.knee().expect("a knee");
+    assert!(evidence.part_of_cpu(knee, &[(Layer::Db, 0.19)]) > 0.05);
+    assert!(evidence.part_of_tiers(Layer::Db) > 0.05);
+}
+
+#[test]
+fn a_worker_takes_what_it_takes_beside_many() {
+    let shared = Case::healthy()
+        .gauge(
+            PhaseKind::Low,
+            Layer::Php,
+            PSS_WORKER_BYTES,
+            "",
+            90.0 * 1048576.0,
+        )
+        .gauge(
+            PhaseKind::Over,
+            Layer::Php,
+            PSS_WORKER_BYTES,
+            "",
+            35.0 * 1048576.0,
+        );
+    let worker = crate::saturation::pool::worker_bytes(&shared.evidence());
+    assert_eq!(worker, Some(35.0 * 1048576.0));
+}
+
+/// How sure a rule is of a case; `None` where it is silent.
+fn sure(case: Case, code: &str) -> Option<Confidence> {
+    let found = diagnose(&case.evidence());
+    let finding = found.iter().find(|finding| finding.code == code)?;
+    Some(finding.confidence)
+}
+
+/// A stack on four cores, of which so much is used at the knee and beyond.
+fn on_four_cores(knee: f64, over: f64) -> Case {
+    Case::healthy()
+        .with(|evidence| {
+            evidence.machine.cores = 4;
+            for tier in &mut evidence.stack.tiers {
+                tier.cpus = 4.0;
+            }
+        })
+        // The case counts two.
+        .machine_at(PhaseKind::Knee, 2.0 * knee)
+        .machine_at(PhaseKind::Over, 2.0 * over)
+}
+
+#[test]
+fn a_few_workers_for_each_core_are_too_few_before_the_cpu_is_used_up() {
+    // The pool that Debian ships, on four cores: five workers reach no more of the CPU than this.
+    let five = on_four_cores(0.73, 0.77)
+        .pool_of(5)
+        .running(PhaseKind::Over, 2.9)
+        .waiting(PhaseKind::Over, "recv db", 2.1);
+    check(five, &["FPM-01"]);
+}
+
+#[test]
+fn a_pool_that_pages_of_seconds_fill_slowly_is_full_at_last() {
+    let filling = Case::healthy()
+        .machine_at(PhaseKind::Knee, 0.3)
+        .machine_at(PhaseKind::Over, 0.3)
+        .running(PhaseKind::Over, 2.0)
+        .waiting(PhaseKind::Over, "recv db", 0.0)
+        .waiting(PhaseKind::Over, "recv cache", 0.0)
+        .series(PhaseKind::Over, Layer::Php, WORKERS_BUSY, "", |at| {
+            (2.0 * at).min(8.0)
+        })
+        .series(PhaseKind::Over, Layer::Php, QUEUE, "", |at| {
+            (at - 4.0).max(0.0)
+        });
+    assert_eq!(sure(filling, "FPM-01"), Some(Confidence::Suspected));
+}
+
+#[test]
+fn a_crowd_that_is_ready_to_run_lacks_no_worker() {
+    // 18 are ready on two cores of which a third looks idle: somebody withholds it.
+    let withheld = Case::healthy()
+        .pool_of(20)
+        .machine_at(PhaseKind::Over, 0.68)
+        .running(PhaseKind::Over, 18.0);
+    assert_eq!(sure(withheld, "FPM-01"), None);
+}
+
+#[test]
+fn rows_that_an_index_leads_to_are_no_scan() {
+    let reading = |of_tables: f64| {
+        Case::healthy()
+            .on_mariadb()
+            .counter(PhaseKind::Knee, Layer::Db, DB_ROWS_SCANNED, 190.0 * 5000.0)
+            .counter(
+                PhaseKind::Knee,
+                Layer::Db,
+                DB_ROWS_OF_TABLES,
+                190.0 * of_tables,
+            )
+            .counter(PhaseKind::Knee, Layer::Db, DB_SCANS, 1.0)
+            .counter(PhaseKind::Knee, Layer::Db, CPU_S, 0.9)
+    };
+    assert_eq!(sure(reading(10.0), "MYS-03"), None);
+    // An UPDATE without an index is no SELECT that scans.
+    assert_eq!(sure(reading(5000.0), "MYS-03"), Some(Confidence::Suspected));
+}
+
+#[test]
+fn workers_that_would_not_fit_are_a_risk_where_memory_was_never_short() {
+    let large = |held_bytes: f64| {
+        Case::healthy()
+            .pool_of(40)
+            .gauge(
+                PhaseKind::Over,
+                Layer::Php,
+                PSS_WORKER_BYTES,
+                "",
+                120.0 * 1048576.0,
+            )
+            .gauge(PhaseKind::Over, Layer::Php, PSS_BYTES, "", held_bytes)
+    };
+    let gb = 1024.0 * 1048576.0;
+    assert_eq!(sure(large(2.1 * gb), "FPM-02"), Some(Confidence::Noted));
+    assert_eq!(sure(large(4.2 * gb), "FPM-02"), Some(Confidence::Suspected));
+}
+
+#[test]
+fn a_small_pool_before_a_tier_that_answers_as_fast_as_alone_is_too_small() {
+    let at = |over: f64, low: f64| {
+        on_four_cores(0.62, 0.66)
+            .running(PhaseKind::Knee, 3.1)
+            .waiting(PhaseKind::Knee, "recv db", 4.5)
+            .running(PhaseKind::Over, 4.2)
+            .waiting(PhaseKind::Over, "recv db", over)
+            .waiting(PhaseKind::Low, "recv db", low)
+    };
+    check(at(3.8, 1.2), &["FPM-01"]);
+    // The same while it answers in a third of the time alone.
+    let slower = named(at(3.8, 0.3));
+    assert_eq!(slower.first().map(String::as_str), Some("FPM-04"));
+}
+
+#[test]
+fn a_single_error_below_the_limit_does_not_make_those_of_an_overload_bind() {
+    let with_errors_at_the_knee = |count: u64| {
+        let failed = kneepoint_model::Outcome::HttpError;
+        Case::healthy()
+            .load(PhaseKind::Knee, |load| {
+                load.outcomes.by_outcome.insert(failed, count);
+            })
+            .load(PhaseKind::Over, |load| {
+                load.outcomes.by_outcome.insert(failed, 300);
+            })
+            .log(
+                PhaseKind::Over,
+                Layer::Php,
+                LogKind::PhpFatal,
+                300,
+                "PHP Fatal error:  Maximum execution time exceeded",
+            )
+            .with(|evidence| evidence.bound_by = Some(Bound::ResponseTime(95.0)))
+    };
+    check(with_errors_at_the_knee(1), &["CAP-02"]);
+    check(with_errors_at_the_knee(40), &["APP-14"]);
+}
+
+#[test]
+fn sessions_cost_no_more_than_the_database_used() {
+    let weight = |cores: f64| {
+        let case = Case::healthy()
+            .counter(PhaseKind::Knee, Layer::Db, DB_SESSIONS, 190.0)
+            .counter(PhaseKind::Knee, Layer::Db, CPU_S, cores);
+        let found = diagnose(&case.evidence());
+        let finding = found.iter().find(|finding| finding.code == "PG-02");
+        finding.expect("sessions").weight
+    };
+    // 190 sessions a second at 3 ms would be 0.57 cores.
+    assert!(weight(0.05) < 0.5 * weight(0.6), "{}", weight(0.05));
+}
+
+#[test]
+fn ports_that_run_out_in_an_overload_alone_do_not_bind() {
+    let refused = |kind| {
+        Case::healthy()
+            .log(kind, Layer::Proxy, LogKind::NoLocalPort, 55, "(99: ...)")
+            .with(|evidence| evidence.bound_by = Some(Bound::ResponseTime(95.0)))
+    };
+    assert_eq!(
+        sure(refused(PhaseKind::Over), "KRN-01"),
+        Some(Confidence::Noted)
+    );
+    assert_eq!(
+        sure(refused(PhaseKind::Low), "KRN-01"),
+        Some(Confidence::Suspected)
+    );
+}
+
+#[test]
+fn fetching_what_has_come_already_is_work() {
+    let stacks = sampled(
+        99,
+        vec![place("rows", "db.php", 1), builtin("mysqli_fetch_object")],
+        vec![met("GET /", &[0, 1], 300)],
+    );
+    let case = Case::healthy().with(|evidence| evidence.stacks = Some(stacks));
+    assert_eq!(case.evidence().hot_functions().len(), 1);
 }
 
 /// The pool grows from 2 to 9 workers while requests queue and half the CPU is left, at a rate below the limit; at the

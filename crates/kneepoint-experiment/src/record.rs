@@ -14,7 +14,7 @@ pub use budget::{ENDING, TimeNeed};
 pub use flight::Flight;
 use kneepoint_model::{Run, Setting};
 use kneepoint_planner::comparison::describe_settings;
-pub use recorder::{Event, Observer, Recorder};
+pub use recorder::{Event, Observer, Recorder, secrets_of};
 pub use store::{Record, RunStore};
 
 /// What people are told a configuration of the record is. Tuning gives those in between a number, which nobody else knows: each

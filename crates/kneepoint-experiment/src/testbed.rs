@@ -65,6 +65,10 @@ pub struct Testbed {
     tried_jobs: Vec<JobSpec>,
     /// Attempts of PHP that led nowhere during load.
     nowhere: Mutex<Nowhere>,
+    /// When the last load of several generators began: they agree on a moment first.
+    began: Mutex<Option<Instant>>,
+    /// How long the last step that was watched waited for that.
+    waited: Mutex<Duration>,
     machine: Machine,
     senders: Senders,
     /// Where the seconds of a step are kept before its end.
@@ -114,6 +118,8 @@ impl Testbed {
             watched: Vec::new(),
             tried_jobs: Vec::new(),
             nowhere: Mutex::default(),
+            began: Mutex::default(),
+            waited: Mutex::default(),
             machine: Machine {
                 generator_ceiling_hz: Some(senders.ceiling_hz),
                 ..machine::machine()
@@ -250,7 +256,40 @@ impl Testbed {
         step: &Step,
         reset: bool,
     ) -> Result<(LoadPoint, Recording), ExperimentError> {
-        self.observe_with(name, step, reset, CollectorOptions::default())
+        self.settle(name, step, reset)?;
+        self.observe_settled(name, step)
+    }
+
+    /// Waits until what came before is over, and puts the application's state back where `reset` says so: what comes before a
+    /// step that is watched.
+    ///
+    /// # Errors
+    /// The arm is gone, or its state cannot be put back.
+    pub fn settle(&self, name: &str, step: &Step, reset: bool) -> Result<(), ExperimentError> {
+        self.drain(name, step.rested)?;
+        if reset {
+            self.put_back(name)?;
+        }
+        Ok(())
+    }
+
+    /// Drives a step while every layer is sampled, from where the arm stands.
+    ///
+    /// # Errors
+    /// The arm is gone or the load cannot be driven.
+    pub fn observe_settled(
+        &self,
+        name: &str,
+        step: &Step,
+    ) -> Result<(LoadPoint, Recording), ExperimentError> {
+        self.watched(name, CollectorOptions::default(), || self.drive(name, step))
+    }
+
+    /// How long whoever began to look when the last step began had to wait for its first request: several generators agree on a
+    /// moment first.
+    #[must_use]
+    pub fn waited(&self) -> Duration {
+        *self.waited.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The same with the state put back, sampled when it begins and when it ends only: enough for totals such as CPU time.
@@ -267,21 +306,8 @@ impl Testbed {
             slow_down: SELDOM,
             ..CollectorOptions::default()
         };
-        self.observe_with(name, step, true, seldom)
-    }
-
-    fn observe_with(
-        &mut self,
-        name: &str,
-        step: &Step,
-        reset: bool,
-        options: CollectorOptions,
-    ) -> Result<(LoadPoint, Recording), ExperimentError> {
-        self.drain(name, step.rested)?;
-        if reset {
-            self.put_back(name)?;
-        }
-        self.watched(name, options, || self.drive(name, step))
+        self.settle(name, step, true)?;
+        self.watched(name, seldom, || self.drive(name, step))
     }
 
     /// Drives load while every layer of an arm is sampled.
@@ -294,8 +320,27 @@ impl Testbed {
         let running = self.arm(name)?.running.clone();
         let collector = Collector::start(running, options)
             .map_err(|error| ExperimentError::Unfit(error.to_string()))?;
+        let started = Instant::now();
+        self.took_began();
         let load = drive()?;
-        Ok((load, collector.finish()))
+        let mut recording = collector.finish();
+        self.note_wait(Duration::ZERO);
+        if let Some(began) = self.took_began() {
+            let waited = began.saturating_duration_since(started);
+            self.note_wait(waited);
+            recording.series = recording.series.since(waited.as_secs_f64());
+        }
+        Ok((load, recording))
+    }
+
+    fn note_wait(&self, waited: Duration) {
+        *self.waited.lock().unwrap_or_else(PoisonError::into_inner) = waited;
+    }
+
+    /// When a load of several generators began, told once.
+    fn took_began(&self) -> Option<Instant> {
+        let mut began = self.began.lock().unwrap_or_else(PoisonError::into_inner);
+        began.take()
     }
 
     /// The PHP-FPM of an arm and where its application lies; `None` when another runtime serves it.
@@ -402,10 +447,10 @@ impl Testbed {
 
     /// Sends requests to an arm, and says what ran beside it.
     fn send(&self, name: &str, plan: &LoadPlan) -> Result<LoadPoint, ExperimentError> {
-        self.attended(&[name], |begins| {
+        self.attended(&[name], |goes| {
             let others = Mutex::new(Others::from(self));
             let progress = |progress: &kneepoint_load::Progress| {
-                begins();
+                goes(progress);
                 self.show(progress);
                 self.keep(name, progress);
                 self.look_at_others(&others);
@@ -424,9 +469,9 @@ impl Testbed {
         names: [&str; 2],
         plans: &[LoadPlan; 2],
     ) -> Result<[LoadPoint; 2], ExperimentError> {
-        self.attended(&names, |begins| {
+        self.attended(&names, |goes| {
             let show = |progress: &kneepoint_load::Progress| {
-                begins();
+                goes(progress);
                 self.show(progress);
                 self.keep(names[0], progress);
             };

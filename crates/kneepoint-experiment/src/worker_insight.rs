@@ -7,7 +7,7 @@ mod locks;
 use crate::error::ExperimentError;
 use crate::testbed::Testbed;
 use kneepoint_model::{
-    Address, CallTrace, Layer, LoadPoint, LockWait, Place, RunningTier, SlowRequests, StackProfile,
+    Address, CallTrace, Layer, LoadPoint, Place, RunningTier, SlowRequests, StackProfile,
 };
 use kneepoint_planner::bench::{Bench, Step};
 use kneepoint_profiler::{
@@ -15,6 +15,7 @@ use kneepoint_profiler::{
     trace,
 };
 use kneepoint_telemetry::{LockWatch, NOT_THE_APPLICATION, Waits};
+pub(crate) use locks::{Look, of_load};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -109,7 +110,7 @@ impl Fpm {
         &self,
         tiers: &[RunningTier],
         drive: impl FnOnce() -> T,
-    ) -> (T, Looked<Vec<Vec<LockWait>>>) {
+    ) -> (T, Looked<Vec<Look>>) {
         let Some(watch) = LockWatch::of(tiers) else {
             return (drive(), Ok(Vec::new()));
         };
@@ -127,8 +128,8 @@ impl Fpm {
     }
 
     /// Paths within the application from its directory on.
-    fn shorten_waits(&self, mut looks: Vec<Vec<LockWait>>) -> Vec<Vec<LockWait>> {
-        for wait in looks.iter_mut().flatten() {
+    fn shorten_waits(&self, mut looks: Vec<Look>) -> Vec<Look> {
+        for wait in looks.iter_mut().flat_map(|look| &mut look.waits) {
             shorten(&self.root, &mut wait.object);
             for party in [&mut wait.waiter, &mut wait.holder] {
                 party

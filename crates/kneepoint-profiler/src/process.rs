@@ -171,10 +171,8 @@ pub(crate) fn workers(pid: u32, pools: &Pools) -> Result<Vec<u32>, ProfilerError
         Some((metadata.dev(), metadata.ino()))
     };
     let own = program(pid);
-    Ok(children
-        .into_iter()
-        .filter(|child| program(*child) == own && pools.hold(*child))
-        .collect())
+    let is_one = |child: &u32| program(*child) == own && pools.hold(*child, &children);
+    Ok(children.iter().copied().filter(is_one).collect())
 }
 
 /// Which workers of a master of PHP-FPM are meant, by their pools.
@@ -185,27 +183,43 @@ pub enum Pools {
     All,
     /// Those of this pool.
     Only(String),
-    /// All but those of pools whose names end so.
+    /// All but those of pools whose names end so. FPM names a pool for status after another one: a pool that is named after no
+    /// other, and has one that is named after it, is meant all the same.
     Except(&'static [&'static str]),
 }
 
 impl Pools {
     /// Whether a worker is meant, by its title (`php-fpm: pool www`). One that was just forked still has its master's,
-    /// and is of no pool yet.
-    fn hold(&self, pid: u32) -> bool {
+    /// and is of no pool yet. `all` are the workers of all pools.
+    fn hold(&self, pid: u32, all: &[u32]) -> bool {
         if *self == Self::All {
             return true;
         }
-        let title = process::title_of(pid).unwrap_or_default();
-        let pool = title
-            .strip_prefix("php-fpm: pool ")
-            .map(str::trim_ascii_end);
-        pool.is_some_and(|pool| match self {
+        let is_there = |name: &str| {
+            let mut pools = all.iter().filter_map(|pid| pool_of(*pid));
+            pools.any(|pool| pool == name)
+        };
+        pool_of(pid).is_some_and(|pool| self.hold_pool(&pool, is_there))
+    }
+
+    fn hold_pool(&self, pool: &str, is_there: impl Fn(&str) -> bool) -> bool {
+        let is_left_out = |end: &&str| {
+            let named_after = pool.strip_suffix(*end);
+            named_after.is_some_and(|of| is_there(of) || !is_there(&format!("{pool}{end}")))
+        };
+        match self {
             Self::All => true,
             Self::Only(name) => pool == name,
-            Self::Except(ends) => !ends.iter().any(|end| pool.ends_with(end)),
-        })
+            Self::Except(ends) => !ends.iter().any(is_left_out),
+        }
     }
+}
+
+/// The pool of a worker of PHP-FPM, by its title.
+fn pool_of(pid: u32) -> Option<String> {
+    let title = process::title_of(pid)?;
+    let pool = title.strip_prefix("php-fpm: pool ")?;
+    Some(pool.trim_ascii_end().to_owned())
 }
 
 /// What a process was doing.
@@ -309,6 +323,17 @@ mod tests {
                 b"/opt/my libs/libphp8.2.so (deleted)"
             ]
         );
+    }
+
+    #[test]
+    fn a_pool_whose_name_ends_like_one_that_is_left_out_may_be_meant() {
+        let pools = Pools::Except(&["probe", "_status"]);
+        let held = |pool: &str, all: &[&str]| pools.hold_pool(pool, |name| all.contains(&name));
+        let usual = ["www", "www_status", "probe"];
+        assert_eq!(usual.map(|pool| held(pool, &usual)), [true, false, false]);
+        assert!(!held("www_status", &["www_status"]));
+        let odd = ["shop_status", "shop_status_status"];
+        assert_eq!(odd.map(|pool| held(pool, &odd)), [true, false]);
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub struct CpuAccount {
     tiers_s: BTreeMap<u32, f64>,
     /// What of it the jobs on its host took.
     jobs_s: BTreeMap<u32, f64>,
-    /// The same of this process, and of what sends for it.
+    /// The same of this process, and of what works for it.
     own_s: f64,
 }
 
@@ -48,15 +48,15 @@ impl CpuAccount {
         })
     }
 
-    /// The same where generators of this machine send for this process, each with its first process and control group: what
-    /// they use is its own.
+    /// The same where other programs of this machine work for this process, such as generators and doubles, each with its first
+    /// process and control group: what they use is its own.
     #[must_use]
     pub fn read_with<'t>(
         tiers: impl IntoIterator<Item = &'t RunningTier>,
-        generators: &[(u32, CgroupPaths)],
+        helpers: &[(u32, CgroupPaths)],
     ) -> Option<Self> {
         let mut account = Self::read(tiers)?;
-        let used = generators
+        let used = helpers
             .iter()
             .filter_map(|(pid, group)| group_s(*pid, group));
         account.own_s += used.sum::<f64>();
@@ -78,6 +78,12 @@ impl CpuAccount {
         }
         let known_s = self.tiers_s_since(earlier) + self.own_s - earlier.own_s;
         ((self.machine_s - earlier.machine_s - known_s) / elapsed_s).max(0.0)
+    }
+
+    /// Time since an earlier account.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Duration {
+        self.at.duration_since(earlier.at)
     }
 
     /// Cores that had nothing to run, on average since an earlier account; 0 where less than a clock tick passed.

@@ -28,6 +28,8 @@ pub struct LockWatch {
     sessions: Sessions,
     database: Option<Box<dyn Database>>,
     quiet: u32,
+    /// Whether the database answered at the last look, where there is one.
+    answered: bool,
     trouble: Option<String>,
 }
 
@@ -70,6 +72,7 @@ impl LockWatch {
             sessions: Sessions::of(php),
             database: database.and_then(|tier| mariadb::of(tier).or_else(|| postgresql::of(tier))),
             quiet: 0,
+            answered: true,
             trouble: None,
         })
     }
@@ -89,6 +92,12 @@ impl LockWatch {
             waits.extend(asked.into_iter().map(|wait| joined(wait, &ports)));
         }
         waits
+    }
+
+    /// Whether the database told of its part at the last look; true where there is none to ask.
+    #[must_use]
+    pub fn answered(&self) -> bool {
+        self.answered
     }
 
     /// Why the database could not be asked, where it could not.
@@ -118,15 +127,17 @@ impl LockWatch {
     }
 
     fn ask(&mut self) -> Vec<SessionWait> {
+        let Some(database) = &mut self.database else {
+            return Vec::new();
+        };
+        self.answered = self.quiet == 0;
         if self.quiet > 0 {
             self.quiet -= 1;
             return Vec::new();
         }
-        let Some(database) = &mut self.database else {
-            return Vec::new();
-        };
         database.look().unwrap_or_else(|why| {
             self.quiet = PAUSE;
+            self.answered = false;
             self.trouble = Some(why);
             Vec::new()
         })

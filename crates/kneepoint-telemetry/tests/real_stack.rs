@@ -139,6 +139,7 @@ fn every_source_answers_on_a_whole_stack() {
         metric::WORKERS_QUEUED,
         metric::DB_ROW_LOCK_WAITS,
         metric::DB_ROW_LOCK_S,
+        metric::DB_ROWS_OF_TABLES,
         metric::DB_BYTES_SENT,
     ];
     for wanted in metric::STANDARD

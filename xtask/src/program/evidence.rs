@@ -13,7 +13,7 @@ pub(crate) struct Evidence {
     #[arg(long = "evidence", value_name = "DIR")]
     keep: Option<PathBuf>,
     /// Run nothing: have the program judge anew what --evidence kept there
-    #[arg(long, value_name = "DIR", conflicts_with = "keep")]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["keep", "json"])]
     judge: Option<PathBuf>,
 }
 
@@ -30,6 +30,11 @@ impl Evidence {
             *dir = std::path::absolute(&dir)?;
         }
         Ok(())
+    }
+
+    /// Whether evidence is judged anew.
+    pub(crate) fn is_judged(&self) -> bool {
+        self.judge.is_some()
     }
 
     /// What `kneepoint diagnose` is told besides, for what has this name.

@@ -32,6 +32,7 @@ pub(crate) const WAITING: &str = "PHP waiting: ";
 /// telemetry did not deliver is named in `little` and stays within the rest.
 #[must_use]
 pub fn waterfall(phase: &Phase, stack: &Stack) -> Waterfall {
+    let phase = &phase.whole();
     let (response_ms, finished_hz) = mean_response(phase);
     let mut parts = Vec::new();
     let mut remarks = Vec::new();

@@ -60,13 +60,15 @@ pub(crate) fn commits(
         verdict = verdict.measured(format!("the database uses {cores:.2} cores"), phase);
     }
     let written = evidence.seen_calls(CallKind::Query, |call| writes(&call.what));
-    // Requests that only read wait for something else, whatever the database does beside.
+    // Requests that only read, or whose other queries take most of the time, wait for something else, whatever the database does
+    // beside.
     let reads_only = written.is_empty() && evidence.traced(CallKind::Query).next().is_some();
+    let reads_mostly = part_of_writes(evidence).is_some_and(|part| part < BINDS);
     verdict
         .cpu_used(evidence, phase)
         .inside(evidence.seen_waiting(|wait| wait == "recv db"))
         .inside(written)
-        .suspected_if(share >= BINDS && idle && !reads_only)
+        .suspected_if(share >= BINDS && idle && !reads_only && !reads_mostly)
         .weight(share)
         .refuted_by("the same limit where a commit does not wait for the disk")
         .remedy(
@@ -85,6 +87,18 @@ fn of_phase(phase: &Phase) -> Option<(&Phase, f64, f64)> {
         .labelled(Layer::Db, metric::DB_DISK_WAIT, WRITE)?
         .mean()?;
     Some((phase, phase.awaiting(Layer::Db)?, syncing))
+}
+
+/// The part of the time until the answers to traced queries came that statements took which change something; `None` where nobody
+/// saw how long they took.
+fn part_of_writes(evidence: &Evidence) -> Option<f64> {
+    let waited = |of: &dyn Fn(&str) -> bool| -> u64 {
+        let queries = evidence.traced(CallKind::Query);
+        let asked = queries.filter(|call| of(&call.what));
+        asked.map(|call| call.waited_us).sum()
+    };
+    let all = waited(&|_| true);
+    (all > 0).then(|| waited(&writes) as f64 / all as f64)
 }
 
 /// Whether a statement changes something, or ends a transaction that did.

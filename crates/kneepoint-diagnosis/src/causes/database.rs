@@ -10,6 +10,8 @@ const USED_UP: f64 = 0.97;
 /// Sessions per request PHP served from which on connecting is the habit; pages that use no database lower it
 /// \[ours\]. Kept connections give about 1 per max_requests.
 const PER_REQUEST: f64 = 0.2;
+/// CPU time that a new session takes in PHP at most, in seconds \[ours\]: its part of a password's exchange (SCRAM).
+const CLIENT_COST_S: f64 = 0.001;
 /// Fewer sessions than this are too few to judge \[ours\].
 const FEWEST: f64 = 20.0;
 
@@ -48,7 +50,11 @@ pub(crate) fn no_slot_left(
             format!("at most {held:.0} of {slots:.0} connections held"),
             String::new(),
         )
-        .suspected_if(refused.is_some());
+        .suspected_if(
+            refused
+                .as_ref()
+                .is_some_and(|refused| evidence.refusals_bind(refused.below_the_limit())),
+        );
     if let Some(refused) = refused {
         verdict = verdict.under(
             format!("{} connections refused: {}", refused.count, refused.example),
@@ -85,7 +91,11 @@ pub(crate) fn connects_each_time(
         return None;
     }
     let connecting = phase.connecting(Layer::Db);
-    let cpu = evidence.part_of_cpu(phase, hz * cost_s);
+    // What a session costs at the database is no more than all that the database used.
+    let of_php = hz * cost_s.min(CLIENT_COST_S);
+    let of_database = phase.cores_used(Layer::Db).unwrap_or(f64::INFINITY);
+    let of_database = (hz * cost_s - of_php).min(of_database);
+    let cpu = evidence.part_of_cpu(phase, &[(Layer::Php, of_php), (Layer::Db, of_database)]);
     let fleeting = does_not_last(evidence, phase, Layer::Db, hz);
     let cost = cpu.max(connecting).max(fleeting);
     let mut verdict = rule

@@ -27,7 +27,7 @@ pub(crate) fn pauses(rule: &Rule, evidence: &Evidence) -> Option<Finding> {
         .inside(evidence.seen_calls(CallKind::Sleep, |_| true));
     verdict
         // A pool that is small for a page that only computes is too small for any (FPM-01).
-        .suspected_if(pool.max >= ORDINARY * evidence.cores())
+        .suspected_if(pool.max >= ORDINARY * evidence.cpus(Layer::Php))
         .weight(part.share)
         .refuted_by("the same limit without the pause")
         .remedy(

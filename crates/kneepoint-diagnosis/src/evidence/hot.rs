@@ -56,7 +56,9 @@ const ASKS_A_PEER: [&str; 11] = [
 
 /// Whether a function of PHP itself waits for a peer while it runs.
 fn asks_a_peer(function: &str) -> bool {
-    ASKS_A_PEER.iter().any(|begin| function.starts_with(begin))
+    // Rows that have come already are fetched without anybody's help.
+    let fetches = function.to_ascii_lowercase().contains("fetch");
+    !fetches && ASKS_A_PEER.iter().any(|begin| function.starts_with(begin))
 }
 
 /// Stacks of one thing: all of them, by its places, by who called it, and by the function of PHP itself they ended in.

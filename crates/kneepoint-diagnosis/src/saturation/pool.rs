@@ -12,11 +12,16 @@ const LITTLE_HEADROOM: f64 = 1.25;
 /// Connections a database keeps for its superuser and for those who look after it; PostgreSQL reserves 3,
 /// the rest is for monitoring and migrations.
 pub(crate) const SPARE_CONNECTIONS: f64 = 10.0;
+/// Most a pool is grown in one step for the sake of the cores alone \[ours\]: on a machine of 64 they ask for 256.
+const LARGE_STEP: f64 = 8.0;
 /// Most a pool is grown in one step: beyond it the estimate extrapolates too far.
 const LARGEST_STEP: f64 = 16.0;
 /// Workers for each core that a pool of CPU-bound requests should have: one to two run, the rest bridges waits
 /// (catalogue FPM-01).
 pub(crate) const WORKERS_PER_CORE: f64 = 4.0;
+/// Workers for each core from which on a pool is ample, and workers that are on any machine \[ours\].
+const AMPLE: f64 = 4.0;
+const AMPLE_ANYWHERE: f64 = 64.0;
 /// Share of the pool from which on it counts as fully busy: the status is sampled while workers change hands.
 const FULLY_BUSY: f64 = 0.9;
 /// Mean length from which on a queue counts as standing.
@@ -33,6 +38,9 @@ pub(crate) struct PoolState {
     pub(crate) max: f64,
     /// Requests that wait on average: in the accept queue, and in the runtime where it keeps a queue of its own.
     pub(crate) queue: f64,
+    /// Busy ones and waiting requests once the pool had time to fill: where a load far above the limit begins at rest, pages of a
+    /// second or more fill it for seconds.
+    filled: (f64, f64),
     /// Requests accepted per second.
     pub(crate) hz: f64,
     /// Share of busy workers that sleep; `None` when wait states were not sampled.
@@ -51,18 +59,20 @@ impl PoolState {
     /// states; the larger count is taken, since a worker between two requests is busy to neither.
     pub(crate) fn read(evidence: &Evidence, phase: &Phase) -> Option<Self> {
         let pool = evidence.stack.tier(Layer::Php)?.pool.as_ref()?;
-        let series = &phase.series;
-        let pinned = phase.pinned().unwrap_or(0.0);
-        let counted = series.mean(Layer::Php, metric::WORKERS_BUSY);
-        let seen = series
-            .mean(Layer::Php, metric::WORKERS_RUNNING)
-            .map(|running| running + waiting(phase) + pinned);
-        let busy = counted.into_iter().chain(seen).reduce(f64::max)?;
+        let max = pool.max_workers as f64;
+        let busy = busy(phase)?;
+        let queue = queued(phase);
+        let late = (phase.kind == PhaseKind::Over).then(|| {
+            let window_s = phase.load.window_s;
+            phase.during(window_s / 2.0, window_s)
+        });
+        let late = late.and_then(|late| Some((self::busy(&late)?, queued(&late))));
         Some(Self {
-            busy: busy.min(pool.max_workers as f64),
-            pinned,
-            max: pool.max_workers as f64,
-            queue: queued(phase),
+            busy: busy.min(max),
+            pinned: phase.pinned().unwrap_or(0.0),
+            max,
+            queue,
+            filled: late.map_or((busy, queue), |late| (late.0.max(busy), late.1.max(queue))),
             hz: phase.pool_hz(),
             blocked: blocked_share(phase, busy),
         })
@@ -70,14 +80,23 @@ impl PoolState {
 
     /// Every worker that can exist is busy and requests wait.
     pub(crate) fn exhausted(&self) -> bool {
-        self.busy >= FULLY_BUSY * self.max && self.queue >= STANDING_QUEUE
+        let (busy, queue) = self.filled;
+        busy >= FULLY_BUSY * self.max && queue >= STANDING_QUEUE
+    }
+
+    /// Whether there are workers enough that a peer of ordinary speed would not hold all of them. In a small pool its size is the
+    /// first suspect (catalogue FPM-01: one to two per core when CPU-bound).
+    pub(crate) fn is_ample(&self, evidence: &Evidence) -> bool {
+        self.max >= (AMPLE * evidence.cpus(Layer::Php)).min(AMPLE_ANYWHERE)
     }
 
     /// `8 of 8 workers busy, 12 requests queue before them`.
     pub(crate) fn describe(&self) -> String {
+        let (busy, queue) = self.filled;
         format!(
-            "{:.1} of at most {:.0} workers busy, {:.1} requests queue before them",
-            self.busy, self.max, self.queue
+            "{:.1} of at most {:.0} workers busy, {queue:.1} requests queue before them",
+            busy.min(self.max),
+            self.max
         )
     }
 
@@ -85,6 +104,16 @@ impl PoolState {
     pub(crate) fn hold_s(&self) -> Option<f64> {
         (self.hz > 0.0).then_some((self.busy - self.pinned).max(0.0) / self.hz)
     }
+}
+
+/// Workers that are busy, pinned ones included; `None` where nobody counted them.
+fn busy(phase: &Phase) -> Option<f64> {
+    let counted = phase.series.mean(Layer::Php, metric::WORKERS_BUSY);
+    let seen = phase
+        .series
+        .mean(Layer::Php, metric::WORKERS_RUNNING)
+        .map(|running| running + waiting(phase) + phase.pinned().unwrap_or(0.0));
+    counted.into_iter().chain(seen).reduce(f64::max)
 }
 
 /// Requests that wait for a worker: before the listener, and in the runtime where it keeps them.
@@ -138,10 +167,14 @@ pub(crate) fn opcache_bytes(evidence: &Evidence) -> f64 {
 
 /// Memory of the largest worker in bytes; `None` where that was not measured, or workers are threads of one process, as those of
 /// FrankenPHP are: then nobody knows what one takes.
+///
+/// It is read where most workers were there: what they share, OPcache above all, counts the more for each the fewer they are.
 pub(crate) fn worker_bytes(evidence: &Evidence) -> Option<f64> {
     let tier = evidence.stack.tier(Layer::Php)?;
     let are_processes = tier.server.as_str() != "frankenphp";
-    let largest = evidence.largest(Layer::Php, metric::PSS_WORKER_BYTES);
+    let stressed = evidence.stressed();
+    let largest = stressed.and_then(|phase| phase.largest(Layer::Php, metric::PSS_WORKER_BYTES));
+    let largest = largest.or_else(|| evidence.largest(Layer::Php, metric::PSS_WORKER_BYTES));
     largest.filter(|_| are_processes)
 }
 
@@ -155,12 +188,17 @@ pub(crate) fn memory_cap(evidence: &Evidence) -> Option<f64> {
 /// The size at which the pool stops being the limit: enough workers to use the CPU that was left, at least twice as
 /// many as now and a few for each core, within the memory. `cpu_share` is what was used while the pool was exhausted.
 pub(crate) fn sufficient_size(evidence: &Evidence, pool: &PoolState, cpu_share: f64) -> f64 {
-    let by_little = LITTLE_HEADROOM * pool.busy / cpu_share.clamp(1.0 / LARGEST_STEP, 1.0);
+    let by_little =
+        LITTLE_HEADROOM * pool.filled.0.min(pool.max) / cpu_share.clamp(1.0 / LARGEST_STEP, 1.0);
     let wanted = by_little
         .ceil()
         .max(2.0 * pool.max)
         .min(LARGEST_STEP * pool.max)
-        .max((WORKERS_PER_CORE * evidence.cpus(Layer::Php)).ceil());
+        .max(
+            (WORKERS_PER_CORE * evidence.cpus(Layer::Php))
+                .ceil()
+                .min(LARGE_STEP * pool.max),
+        );
     memory_cap(evidence).map_or(wanted, |cap| wanted.min(cap))
 }
 

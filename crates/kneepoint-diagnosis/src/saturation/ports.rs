@@ -59,7 +59,7 @@ pub(crate) fn search(evidence: &Evidence, layer: Layer) -> Option<PortSearch<'_>
             "{} of the kernel's work for the {layer} is the search for a free local port ({SEARCH})",
             format_share(of_kernel)
         ),
-        part: of_tier * evidence.part_of_cpu(phase, phase.cores_used(layer)?),
+        part: of_tier * evidence.part_of_cpu(phase, &[(layer, phase.cores_used(layer)?)]),
         phase,
     })
 }

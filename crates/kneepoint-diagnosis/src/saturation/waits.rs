@@ -2,21 +2,16 @@
 
 use crate::Evidence;
 use crate::PhaseKind;
-use crate::evidence::{CpuUse, Phase, Wait};
+use crate::evidence::{CPU_HEADROOM, CpuUse, Phase, Wait};
 use crate::saturation::pool::PoolState;
 use kneepoint_model::Layer;
 use kneepoint_model::units::format_share;
 
-/// CPU use below which more work could be done (catalogue FPM-01).
-pub(crate) const CPU_HEADROOM: f64 = 0.7;
 /// Share of busy workers asleep for one reason from which on it is the reason.
 const DOMINANT: f64 = 0.5;
-/// Workers per core from which on a pool is large enough that its size is not the first suspect (catalogue
-/// FPM-01: one to two per core when CPU-bound).
-const AMPLE: f64 = 4.0;
 /// Wait per request under load over that at low load, from which on the peer itself is congested \[ours\]: a peer
 /// with a fixed latency answers as fast under load.
-const CONGESTED: f64 = 2.0;
+pub(crate) const CONGESTED: f64 = 2.0;
 
 /// The one thing most workers of an exhausted pool wait for.
 pub(crate) struct Blocked<'a> {
@@ -79,7 +74,7 @@ impl<'a> Blocked<'a> {
     /// Whether there are workers enough that a peer of ordinary speed would not hold all of them. In a small pool
     /// its size is the matter, however each of its workers spends its time.
     pub(crate) fn has_ample_pool(&self, evidence: &Evidence) -> bool {
-        self.pool.max >= AMPLE * evidence.cores()
+        self.pool.is_ample(evidence)
     }
 
     /// Whether the peer answers more slowly under load, so that more workers would only queue there.
@@ -150,6 +145,11 @@ impl<'a> Part<'a> {
             ms: ms_per_request(phase, &key)?,
             waits,
         })
+    }
+
+    /// Time a request waits for a peer in a phase, in ms.
+    pub(crate) fn in_phase(phase: Option<&Phase>, peer: &str) -> Option<f64> {
+        ms_per_request(phase?, peer)
     }
 
     /// Whether a wait, as a label, is one of these.

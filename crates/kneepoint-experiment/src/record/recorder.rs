@@ -384,6 +384,14 @@ fn begun(command: &str, name: &str) -> Run {
     }
 }
 
+/// What a scenario gives away, and what its application reads from a file beside it.
+#[must_use]
+pub fn secrets_of(scenario: &Scenario) -> Secrets {
+    let mut secrets = Secrets::default();
+    learn(&mut secrets, scenario);
+    secrets
+}
+
 /// Learns what a scenario gives away, and what its application reads from a file beside it, which may turn up in what the
 /// application says.
 fn learn(secrets: &mut Secrets, scenario: &Scenario) {

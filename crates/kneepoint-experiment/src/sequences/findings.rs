@@ -85,12 +85,12 @@ mod tests {
                 cores: 2,
                 ..Machine::default()
             },
-            phases: vec![Phase {
-                kind: PhaseKind::Over,
-                load: LoadPoint::default(),
+            phases: vec![Phase::new(
+                PhaseKind::Over,
+                LoadPoint::default(),
                 series,
-                log: Vec::new(),
-            }],
+                Vec::new(),
+            )],
             ..Evidence::default()
         }
     }

@@ -5,29 +5,58 @@ use kneepoint_model::{LockParty, LockWait, own_place};
 use kneepoint_profiler::Sampler;
 use kneepoint_telemetry::LockWatch;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// Time between two looks: some eighty in a phase, each of about a millisecond where somebody waits.
-const CADENCE: Duration = Duration::from_millis(95);
+/// Time between two looks: some fifty in a phase, each of about a millisecond where somebody waits. InnoDB tells anew who waits
+/// when nobody has asked for a tenth of a second, and what it told before until then (storage/innobase/trx/trx0i_s.cc).
+const CADENCE: Duration = Duration::from_millis(150);
 /// Workers that hold locks and are looked into at one look.
 const AT_ONCE: usize = 8;
 
+/// What was seen at one look.
+#[derive(Debug, Clone)]
+pub struct Look {
+    /// Since the first.
+    at: Duration,
+    /// Whether the database told of its part.
+    answered: bool,
+    /// Who waited for whom.
+    pub(super) waits: Vec<LockWait>,
+}
+
 /// What was seen at each look until somebody asks to stop.
-pub(super) fn watch(mut watch: LockWatch, stop: &AtomicBool) -> Looked<Vec<Vec<LockWait>>> {
+pub(super) fn watch(mut watch: LockWatch, stop: &AtomicBool) -> Looked<Vec<Look>> {
     let mut within = Within::default();
     let mut looks = Vec::new();
+    let began = Instant::now();
     while !stop.load(Ordering::Relaxed) {
+        let at = began.elapsed();
         let mut waits = watch.look();
         within.look(&mut waits);
-        looks.push(waits);
+        looks.push(Look {
+            at,
+            answered: watch.answered(),
+            waits,
+        });
         thread::sleep(CADENCE);
     }
     match watch.trouble() {
-        Some(why) if looks.iter().all(Vec::is_empty) => Err(why.to_owned()),
+        Some(why) if looks.iter().all(|look| look.waits.is_empty()) => Err(why.to_owned()),
         _ => Ok(looks),
     }
+}
+
+/// The looks of this time, in seconds since the first. One at which the database did not answer says of nobody that he does not wait: it is left out,
+/// unless it never did.
+pub(crate) fn of_load(mut looks: Vec<Look>, load_s: &RangeInclusive<f64>) -> Vec<Vec<LockWait>> {
+    looks.retain(|look| load_s.contains(&look.at.as_secs_f64()));
+    if looks.iter().any(|look| look.answered) {
+        looks.retain(|look| look.answered);
+    }
+    looks.into_iter().map(|look| look.waits).collect()
 }
 
 /// Looks into workers.
@@ -114,6 +143,27 @@ mod tests {
         let waits = [wait(3, 2), wait(2, 1), wait(5, 4)];
         assert_eq!(firsts(&waits), BTreeSet::from([1, 4]));
         assert!(firsts(&[wait(1, 2), wait(2, 1)]).is_empty());
+    }
+
+    #[test]
+    fn looks_beside_the_load_and_those_without_an_answer_do_not_count() {
+        let look = |at_s: u64, answered: bool, waits: &[LockWait]| Look {
+            at: Duration::from_secs(at_s),
+            answered,
+            waits: waits.to_vec(),
+        };
+        let waiting = [wait(3, 2)];
+        let seen = |looks: &[Look]| of_load(looks.to_vec(), &(1.0..=6.0));
+        let with_a_gap = [
+            look(0, true, &[]),
+            look(1, true, &waiting),
+            look(2, false, &[]),
+            look(6, true, &[]),
+            look(7, true, &[]),
+        ];
+        assert_eq!(seen(&with_a_gap), [waiting.to_vec(), Vec::new()]);
+        let of_files = [look(1, false, &waiting), look(2, false, &[])];
+        assert_eq!(seen(&of_files), [waiting.to_vec(), Vec::new()]);
     }
 
     #[test]

@@ -38,7 +38,7 @@ macro_rules! metrics {
 metrics! {
     CPU_S Counter "proc.cpu_s" "CPU time of all processes of the tier, user and system, in seconds.";
     CPU_SYSTEM_S Counter "proc.cpu_system_s" "CPU time of all processes of the tier in the kernel, in seconds.";
-    CPU_HOTTEST Gauge "proc.cpu_hottest_share" "Largest share of one core that a single process of the tier used since the sample before.";
+    CPU_HOTTEST Gauge "proc.cpu_hottest_share" "Largest share of one core that a process used since the sample before; of a cache, its first thread.";
     PROCESSES Gauge "proc.count" "Processes of the tier.";
     PSS_BYTES Gauge "proc.pss_bytes" "Proportional set size of all processes of the tier, in bytes.";
     PSS_WORKER_BYTES Gauge "proc.pss_worker_bytes" "Largest proportional set size of one process of the tier, in bytes.";
@@ -117,7 +117,8 @@ metrics! {
     DB_ROW_LOCK_S Counter "db.row_lock_s" "Time statements waited for locks on rows, in seconds, added when a wait ends.";
     DB_ROWS_SCANNED Counter "db.rows_scanned" "Rows read one after the other, by table or by index.";
     DB_TABLE_ROWS_SCANNED Counter "db.table_rows_scanned" "The same of one table, by its name.";
-    DB_SCANS Counter "db.scans" "SELECTs that read the whole of their first table.";
+    DB_SCANS Counter "db.scans" "SELECTs that read the whole of their first table, or of one that is joined to it.";
+    DB_ROWS_OF_TABLES Counter "db.rows_of_tables" "Rows read in the order of their table, as no index led to them.";
     DB_DISK_WAIT Gauge "db.disk_wait" "1 while a thread of the database waits for the disk in the call the label names, else 0; `write` is in any that writes.";
     DB_BYTES_SENT Counter "db.bytes_sent" "Bytes sent to all clients.";
 
@@ -218,6 +219,62 @@ impl SeriesSet {
             .filter(move |series| series.layer == layer && series.metric == metric.name)
     }
 
+    /// What was sampled up to a moment, in seconds since the load began, and what came after it. A series with fewer than two
+    /// samples before it is not divided: what is read once at the end says something all the same.
+    #[must_use]
+    pub fn divided_at(mut self, moment_s: f64) -> (Self, Self) {
+        let mut after = Self::default();
+        for series in &mut self.series {
+            let (early, late): (Vec<_>, Vec<_>) = std::mem::take(&mut series.points)
+                .into_iter()
+                .partition(|point| point.0 <= moment_s);
+            if early.len() < 2 || late.is_empty() {
+                series.points = [early, late].concat();
+                continue;
+            }
+            series.points = early;
+            after.series.push(Series {
+                points: late,
+                ..series.clone()
+            });
+        }
+        (self, after)
+    }
+
+    /// The same with times that count from a moment, without what was sampled before it. A counter keeps its last sample before as
+    /// that of the moment: until then it had nothing to count.
+    #[must_use]
+    pub fn since(mut self, moment_s: f64) -> Self {
+        for series in &mut self.series {
+            let before = series.points.iter().rfind(|point| point.0 < moment_s);
+            let before = before.filter(|_| series.kind == Kind::Counter).copied();
+            series.points.retain(|point| point.0 >= moment_s);
+            for point in &mut series.points {
+                point.0 -= moment_s;
+            }
+            if let Some((_, value)) = before {
+                series.points.insert(0, (0.0, value));
+            }
+        }
+        self.series.retain(|series| !series.points.is_empty());
+        self
+    }
+
+    /// Appends samples that came later.
+    pub fn append(&mut self, later: &Self) {
+        for series in &later.series {
+            let is_it = |own: &&mut Series| {
+                own.layer == series.layer
+                    && own.metric == series.metric
+                    && own.label == series.label
+            };
+            match self.series.iter_mut().find(is_it) {
+                Some(own) => own.points.extend_from_slice(&series.points),
+                None => self.series.push(series.clone()),
+            }
+        }
+    }
+
     /// Mean of a gauge.
     #[must_use]
     pub fn mean(&self, layer: Layer, metric: Metric) -> Option<f64> {
@@ -279,6 +336,35 @@ mod tests {
         assert_eq!(set.delta(Layer::Cache, REDIS_COMMANDS), Some(8.0));
         assert_eq!(set.rate(Layer::Cache, REDIS_COMMANDS), Some(4.0));
         assert_eq!(set.get(Layer::Db, REDIS_COMMANDS), None);
+    }
+
+    #[test]
+    fn what_came_after_a_moment_is_apart_and_what_was_read_once_stays() {
+        let mut set = SeriesSet::default();
+        // Two cores for six seconds, and then nothing to do.
+        for at in 0..=9 {
+            let busy_s = 2.0 * f64::from(at.min(6));
+            set.push(Layer::Generator, MACHINE_BUSY_S, "", f64::from(at), busy_s);
+        }
+        set.push(Layer::Php, OPCACHE_ENABLED, "", 8.0, 1.0);
+        let whole = set.clone();
+        let (mut until, after) = set.divided_at(6.0);
+        assert_eq!(until.rate(Layer::Generator, MACHINE_BUSY_S), Some(2.0));
+        assert_eq!(until.last(Layer::Php, OPCACHE_ENABLED), Some(1.0));
+        assert_eq!(after.rate(Layer::Generator, MACHINE_BUSY_S), Some(0.0));
+        until.append(&after);
+        assert_eq!(until, whole);
+        // Generators that agree on a moment begin later than those who look.
+        let late = whole.since(1.5);
+        let busy = late.get(Layer::Generator, MACHINE_BUSY_S);
+        let busy = busy.expect("a counter");
+        assert_eq!(busy.points[..2], [(0.0, 2.0), (0.5, 4.0)]);
+        // Where only the beginning and the end were sampled, the beginning counts.
+        let mut ends = SeriesSet::default();
+        ends.push(Layer::Generator, MACHINE_BUSY_S, "", 0.0, 3.0);
+        ends.push(Layer::Generator, MACHINE_BUSY_S, "", 10.0, 9.0);
+        let grown = ends.since(1.5).delta(Layer::Generator, MACHINE_BUSY_S);
+        assert_eq!(grown, Some(6.0));
     }
 
     #[test]

@@ -3,7 +3,8 @@
 use crate::source::{Failure, Lane, Open, Probe, Sink, Source};
 use kneepoint_model::metric::{
     DB_ACTIVE, DB_BYTES_SENT, DB_CONNECTIONS, DB_IDLE_IN_TRANSACTION, DB_MAX_CONNECTIONS,
-    DB_ROW_LOCK_S, DB_ROW_LOCK_WAITS, DB_ROWS_SCANNED, DB_SCANS, DB_SESSIONS, DB_TRANSACTIONS,
+    DB_ROW_LOCK_S, DB_ROW_LOCK_WAITS, DB_ROWS_OF_TABLES, DB_ROWS_SCANNED, DB_SCANS, DB_SESSIONS,
+    DB_TRANSACTIONS,
 };
 use kneepoint_model::{Address, Endpoint};
 use mysql::prelude::Queryable;
@@ -29,6 +30,7 @@ pub(super) static SOURCE: Source = Source {
         DB_ROW_LOCK_WAITS,
         DB_ROW_LOCK_S,
         DB_ROWS_SCANNED,
+        DB_ROWS_OF_TABLES,
         DB_SCANS,
         DB_BYTES_SENT,
     ],
@@ -57,14 +59,20 @@ const STATUS: &str = "\
     SHOW GLOBAL STATUS WHERE Variable_name IN \
     ('Connections', 'Threads_connected', 'Threads_running', 'Handler_commit', 'Handler_rollback', \
      'Innodb_row_lock_waits', 'Innodb_row_lock_time', 'Handler_read_rnd_next', 'Handler_read_next', \
-     'Select_scan', 'Bytes_sent')";
+     'Select_scan', 'Select_full_join', 'Bytes_sent')";
 
-/// The most connections there can be, and those that keep a transaction open and do nothing.
+/// The most connections there can be, those that keep a transaction open and do nothing, and those of our own user, whom the
+/// application does not log in as.
 const STATE: &str = "\
     SELECT @@global.max_connections, ( \
       SELECT COUNT(*) FROM information_schema.innodb_trx t \
       JOIN information_schema.processlist p ON p.id = t.trx_mysql_thread_id \
-      WHERE p.command = 'Sleep')";
+      WHERE p.command = 'Sleep'), ( \
+      SELECT COUNT(*) FROM information_schema.processlist \
+      WHERE user = SUBSTRING_INDEX(USER(), '@', 1))";
+
+/// What [`STATE`] answers.
+type State = (f64, f64, f64);
 
 struct Mysql {
     address: Address,
@@ -103,18 +111,20 @@ impl Mysql {
             })?
             .into_iter()
             .collect();
-        let state: Option<(f64, f64)> = connection.query_first(STATE)?;
+        let state: Option<State> = connection.query_first(STATE)?;
         push(sink, &status, state);
         Ok(())
     }
 }
 
-/// Our own session is not counted as a connection.
-fn push(sink: &mut Sink, status: &BTreeMap<String, f64>, state: Option<(f64, f64)>) {
+/// Our own sessions are not counted as connections: this one, and that of whoever looks for locks meanwhile. Of those that run a
+/// statement it is this one.
+fn push(sink: &mut Sink, status: &BTreeMap<String, f64>, state: Option<State>) {
     let of = |name: &str| status.get(name).copied();
+    let own = state.map_or(1.0, |(_, _, own)| own);
     for (metric, value) in [
         (DB_SESSIONS, of("Connections")),
-        (DB_CONNECTIONS, of("Threads_connected").map(|n| n - 1.0)),
+        (DB_CONNECTIONS, of("Threads_connected").map(|n| n - own)),
         (DB_ACTIVE, of("Threads_running").map(|n| n - 1.0)),
         (
             DB_TRANSACTIONS,
@@ -131,10 +141,14 @@ fn push(sink: &mut Sink, status: &BTreeMap<String, f64>, state: Option<(f64, f64
                 .zip(of("Handler_read_next"))
                 .map(|(by_table, by_index)| by_table + by_index),
         ),
-        (DB_SCANS, of("Select_scan")),
+        (DB_ROWS_OF_TABLES, of("Handler_read_rnd_next")),
+        (
+            DB_SCANS,
+            of("Select_scan").map(|first| first + of("Select_full_join").unwrap_or(0.0)),
+        ),
         (DB_BYTES_SENT, of("Bytes_sent")),
-        (DB_MAX_CONNECTIONS, state.map(|(most, _)| most)),
-        (DB_IDLE_IN_TRANSACTION, state.map(|(_, idle)| idle)),
+        (DB_MAX_CONNECTIONS, state.map(|(most, ..)| most)),
+        (DB_IDLE_IN_TRANSACTION, state.map(|(_, idle, _)| idle)),
     ] {
         if let Some(value) = value {
             sink.push(metric, value.max(0.0));
@@ -171,5 +185,21 @@ mod tests {
             why.contains("unix:/nonexistent/mysqld.sock") && why.contains("No such file"),
             "{why}"
         );
+    }
+
+    #[test]
+    fn our_own_sessions_are_no_connections() {
+        let status = [("Threads_connected", 12.0), ("Threads_running", 4.0)];
+        let status: BTreeMap<String, f64> =
+            status.map(|(name, value)| (name.to_owned(), value)).into();
+        let counted = |state| {
+            let mut sink = Sink::default();
+            push(&mut sink, &status, state);
+            (sink.value(DB_CONNECTIONS, ""), sink.value(DB_ACTIVE, ""))
+        };
+        // This one, and one that looks for locks.
+        let with_watch = counted(Some((151.0, 0.0, 2.0)));
+        assert_eq!(with_watch, (Some(10.0), Some(3.0)));
+        assert_eq!(counted(None), (Some(11.0), Some(3.0)));
     }
 }

@@ -48,7 +48,10 @@ pub(super) static SOURCE: Source = Source {
 
 const TIMEOUT: Duration = Duration::from_secs(1);
 
-/// One row; the columns are named as the metrics they fill. Our own session is not counted as a connection.
+/// What our own sessions are called: this one, and that of whoever looks for locks meanwhile.
+const OWN: &str = "kneepoint";
+
+/// One row; the columns are named as the metrics they fill. Our own sessions ([`OWN`]) are not counted as connections.
 const QUERY: &str = "\
     SELECT a.connections, a.active, a.idle_in_transaction, \
       current_setting('max_connections') AS max_connections, \
@@ -58,7 +61,8 @@ const QUERY: &str = "\
       SELECT count(*) AS connections, \
         count(*) FILTER (WHERE state = 'active') AS active, \
         count(*) FILTER (WHERE state LIKE 'idle in transaction%') AS idle_in_transaction \
-      FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()) a \
+      FROM pg_stat_activity \
+      WHERE backend_type = 'client backend' AND application_name IS DISTINCT FROM 'kneepoint') a \
     WHERE d.datname = current_database()";
 
 const COLUMNS: [(&str, Metric); 6] = [
@@ -90,10 +94,7 @@ pub(crate) fn config(address: &Address, port: u16, user: &str, database: &str) -
         Address::Unix(dir) => config.host_path(dir).port(port),
         Address::Tcp(address) => config.host(&address.ip().to_string()).port(address.port()),
     };
-    config
-        .user(user)
-        .dbname(database)
-        .application_name("kneepoint");
+    config.user(user).dbname(database).application_name(OWN);
     // A database that is busy must not hold the telemetry longer than a sample is worth.
     config
         .connect_timeout(TIMEOUT)
@@ -194,6 +195,13 @@ mod tests {
             why.contains("unix:/nonexistent") && why.contains("No such file"),
             "{why}"
         );
+    }
+
+    #[test]
+    fn our_own_sessions_are_no_connections() {
+        let config = config(&Address::Unix("/run".into()), 5432, "u", "d");
+        assert_eq!(config.get_application_name(), Some(OWN));
+        assert!(QUERY.contains(&format!("application_name IS DISTINCT FROM '{OWN}'")));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use kneepoint_linux::{Kept, Stat, Tree};
 use kneepoint_model::metric::{
     CONTEXT_SWITCHES, CONTEXT_SWITCHES_FORCED, CPU_HOTTEST, CPU_S, CPU_SYSTEM_S, PROCESSES,
 };
-use kneepoint_model::{CgroupPaths, RunningTier};
+use kneepoint_model::{CgroupPaths, Layer, RunningTier};
 use rustix::param::clock_ticks_per_second;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -39,6 +39,8 @@ struct Processes {
     tree: Tree,
     stats: Kept,
     cgroup: CgroupPaths,
+    /// Whether the first thread of a process is looked at for the hottest, and not all of them.
+    first_thread: bool,
     sampled: Instant,
     known: HashMap<u32, Known>,
     cpu: [f64; 2],
@@ -46,11 +48,22 @@ struct Processes {
     turn: usize,
 }
 
+/// CPU time of a process in ticks, or of its first thread alone: Redis runs all commands in that one, and its other threads
+/// (`io-threads`) keep no command waiting.
+fn ticks_of(pid: u32, stat: &Stat, first_thread: bool) -> Option<u64> {
+    if !first_thread {
+        return Some(stat.own());
+    }
+    let mut buffer = [0; 512];
+    let of_thread = read_once(&format!("/proc/{pid}/task/{pid}/stat"), &mut buffer).ok()?;
+    Some(parse_stat(of_thread)?.own())
+}
+
 /// What a process had at the sample before.
 #[derive(Clone, Copy)]
 struct Known {
     start: u64,
-    ticks: u64,
+    ticks: Option<u64>,
     switches: (u64, u64),
 }
 
@@ -60,6 +73,7 @@ impl Processes {
             tree: Tree::new(tier.pid),
             stats: Kept::new("stat"),
             cgroup: tier.cgroup.clone(),
+            first_thread: tier.layer == Layer::Cache,
             sampled: Instant::now(),
             known: HashMap::new(),
             cpu: [0.0; 2],
@@ -80,12 +94,12 @@ impl Processes {
     }
 
     /// Replaces what is known by what was read; what is gone leaves its context switches behind.
-    fn learn(&mut self, stats: &[(u32, Stat)]) {
+    fn learn(&mut self, stats: &[(u32, Stat, Option<u64>)]) {
         let turns = stats.len().div_ceil(SWITCHES).max(1);
         self.turn = (self.turn + 1) % turns;
         let mut buffer = [0; 4096];
         let mut now = HashMap::with_capacity(stats.len());
-        for (at, (pid, stat)) in stats.iter().enumerate() {
+        for (at, (pid, stat, ticks)) in stats.iter().enumerate() {
             let before = self
                 .known
                 .get(pid)
@@ -99,7 +113,7 @@ impl Processes {
                 *pid,
                 Known {
                     start: stat.start,
-                    ticks: stat.own(),
+                    ticks: *ticks,
                     switches,
                 },
             );
@@ -127,26 +141,28 @@ impl Probe for Processes {
         self.sampled = now;
         let per_second = clock_ticks_per_second().max(1) as f64;
         let mut buffer = [0; 512];
-        let stats: Vec<(u32, Stat)> = pids
+        let first_thread = self.first_thread;
+        let stats: Vec<(u32, Stat, Option<u64>)> = pids
             .iter()
             .filter_map(|pid| {
                 let stat = parse_stat(self.stats.read(*pid, &mut buffer).ok()?)?;
-                Some((*pid, stat))
+                Some((*pid, stat, ticks_of(*pid, &stat, first_thread)))
             })
             .collect();
         let sum = |of: fn(&Stat) -> u64| {
-            stats.iter().map(|(_, stat)| of(stat) as f64).sum::<f64>() / per_second
+            let each = stats.iter().map(|(_, stat, _)| of(stat) as f64);
+            each.sum::<f64>() / per_second
         };
         let all_s = sum(Stat::with_children);
         let system_s = sum(|s| s.system.saturating_add(s.children_system));
         let (all_s, system_s) = cgroup_cpu_s(&self.cgroup).unwrap_or((all_s, system_s));
         self.push_cpu(sink, all_s, system_s);
-        let hottest = stats.iter().filter_map(|(pid, stat)| {
+        let hottest = stats.iter().filter_map(|(pid, stat, ticks)| {
             let before = self
                 .known
                 .get(pid)
                 .filter(|known| known.start == stat.start)?;
-            Some(stat.own().saturating_sub(before.ticks))
+            Some((*ticks)?.saturating_sub(before.ticks?))
         });
         // Ticks are 10 ms: over less than half a second a share would be mostly rounding.
         if let (Some(ticks), true) = (hottest.max(), elapsed_s > 0.5) {
@@ -163,5 +179,38 @@ impl Probe for Processes {
         sink.push(CONTEXT_SWITCHES, (switches.0 + switches.1) as f64);
         sink.push(CONTEXT_SWITCHES_FORCED, switches.1 as f64);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::tests::tier_without_doors;
+    use rustix::time::{ClockId, clock_gettime};
+
+    #[test]
+    fn of_a_cache_only_the_thread_that_runs_its_commands_counts() {
+        let beside = std::thread::spawn(|| {
+            loop {
+                let used = clock_gettime(ClockId::ThreadCPUTime);
+                if used.tv_sec > 0 || used.tv_nsec > 200_000_000 {
+                    break;
+                }
+            }
+        });
+        beside.join().expect("it ends by itself");
+        let pid = std::process::id();
+        let stat = Stat::of(pid).expect("this process");
+        let ticks = |layer: Layer| {
+            let tier = RunningTier {
+                layer,
+                ..tier_without_doors(pid)
+            };
+            let first_thread = Processes::new(&tier).first_thread;
+            ticks_of(pid, &stat, first_thread).expect("this process")
+        };
+        let (all, first) = (ticks(Layer::Php), ticks(Layer::Cache));
+        // A tick is 10 ms.
+        assert!(first + 15 <= all, "{first} of {all}");
     }
 }

@@ -47,9 +47,12 @@ const AT_ONCE: usize = 10;
 const GONE: &str = "the runtime's first process is gone";
 /// Ticks between two looks for new workers.
 const REFRESH: u32 = 4;
-/// Pools of FPM that serve no requests of the application: our own probe's, and the one FPM adds for
-/// `pm.status_listen`.
-pub const NOT_THE_APPLICATION: [&str; 2] = ["kneepoint-probe", "_status"];
+/// The pool of our own probe.
+const PROBE: &str = "kneepoint-probe";
+/// What FPM puts behind the name of a pool to name the one it adds for `pm.status_listen`.
+const STATUS: &str = "_status";
+/// How the names of pools of FPM end that serve no requests of the application.
+pub const NOT_THE_APPLICATION: [&str; 2] = [PROBE, STATUS];
 
 struct Workers {
     kind: Kind,
@@ -103,10 +106,10 @@ impl Workers {
         let now = candidates(&self.kind, self.master);
         let now = now.map_err(|why| Failure(format!("{GONE}: {why}")))?;
         let before = std::mem::take(&mut self.pids);
-        for pid in now {
+        for pid in now.iter().copied() {
             let known = before.get(&pid).copied();
             let asked = || match &self.kind {
-                Kind::FpmPool => application_worker(pid),
+                Kind::FpmPool => application_worker(pid, &now),
                 Kind::Processes { title, .. } => Some(is_titled(pid, title)),
                 // Only those are candidates.
                 Kind::Threads { .. } => Some(true),

@@ -7,6 +7,8 @@ mod unmeasured;
 use crate::args::DiagnoseArgs;
 use crate::session;
 use anyhow::Result;
+use kneepoint_diagnosis::Evidence;
+use kneepoint_experiment::Recorder;
 use kneepoint_experiment::record::BASE;
 use kneepoint_experiment::sequences::diagnose::diagnose_and_confirm;
 use std::process::ExitCode;
@@ -20,12 +22,19 @@ pub(super) fn run(args: &DiagnoseArgs) -> Result<ExitCode> {
         &args.run.output,
         |testbed, recorder| {
             let asked = session::asked_budget(&args.run, &scenario);
-            let judged_by =
-                diagnose_and_confirm(testbed, recorder, &scenario, asked, args.confirm)?;
-            if let Some((path, judged_by)) = args.evidence.as_ref().zip(judged_by)
-                && let Err(why) = evidence::write(judged_by, &scenario, path)
-            {
-                recorder.warn(format!("--evidence: {why:#}"));
+            let mut written = false;
+            let mut judged_by = |recorder: &mut Recorder<'_>, evidence: &Evidence| {
+                written = true;
+                if let Some(path) = &args.evidence
+                    && let Err(why) = evidence::write(evidence, &scenario, path)
+                {
+                    recorder.warn(format!("--evidence: {why:#}"));
+                }
+            };
+            let most = args.confirm;
+            diagnose_and_confirm(testbed, recorder, &scenario, asked, most, &mut judged_by)?;
+            if args.evidence.is_some() && !written {
+                recorder.warn("--evidence: there is none, since the stack bore no load".to_owned());
             }
             unmeasured::note(testbed, recorder, BASE)
         },

@@ -56,6 +56,8 @@ fn check(evidence: &Evidence) -> Option<Finding> {
     .find_map(|(phase, cpu, bar)| (cpu.share >= bar).then_some((phase, cpu)))?;
     let shares = shares(evidence, phase);
     let largest = shares.first().map_or(Layer::Php, |(layer, _)| *layer);
+    // Where one host's own cores are used up, work that is saved elsewhere makes no room.
+    let largest = cpu.host.unwrap_or(largest);
     let split: Vec<String> = shares
         .iter()
         .map(|(layer, share)| format!("{layer} {}", format_share(*share)))

@@ -8,6 +8,8 @@ use crate::rule::prelude::*;
 const ROW_COST_S: f64 = 0.000_000_4;
 /// Rows scanned in a request from which on they are worth a word \[ours\]: small tables are read whole with good reason.
 const MANY_ROWS: f64 = 1_000.0;
+/// Reads of a whole table, for each request, below which rows come by an index \[ours\].
+const SCANS: f64 = 0.05;
 
 pub(crate) static RULE: Rule = Rule {
     code: "MYS-03",
@@ -64,13 +66,19 @@ pub(super) fn read_whole(rule: &Rule, evidence: &Evidence) -> Option<FindingBuil
     let phase = evidence.knee()?;
     let rows_hz = phase.series.rate(Layer::Db, metric::DB_ROWS_SCANNED)?;
     let rows = rows_hz / phase.pool_hz().max(f64::MIN_POSITIVE);
-    if rows < MANY_ROWS {
+    // Rows that an index leads to are read one after the other, too. No whole table is read where few are read in their order.
+    let scans_hz = phase.series.rate(Layer::Db, metric::DB_SCANS);
+    let of_tables_hz = phase.series.rate(Layer::Db, metric::DB_ROWS_OF_TABLES);
+    let by_index = scans_hz.zip(of_tables_hz).is_some_and(|(scans, rows)| {
+        scans < SCANS * phase.pool_hz() && rows < MANY_ROWS * phase.pool_hz()
+    });
+    if rows < MANY_ROWS || by_index {
         return None;
     }
     // No more than the database uses at all.
     let used = phase.cores_used(Layer::Db)?;
     let cores = (rows_hz * ROW_COST_S).min(used);
-    let cost = evidence.part_of_cpu(phase, cores);
+    let cost = evidence.part_of_cpu(phase, &[(Layer::Db, cores)]);
     let of =
         most_read(phase).map_or_else(String::new, |table| format!(", most of them of {table}"));
     let mut verdict = rule
@@ -83,7 +91,7 @@ pub(super) fn read_whole(rule: &Rule, evidence: &Evidence) -> Option<FindingBuil
             phase,
         )
         .measured(format!("the database uses {used:.2} cores"), phase);
-    if let Some(scans_hz) = phase.series.rate(Layer::Db, metric::DB_SCANS) {
+    if let Some(scans_hz) = scans_hz {
         verdict = verdict.measured(
             format!(
                 "{:.1} SELECTs a request read a whole table",

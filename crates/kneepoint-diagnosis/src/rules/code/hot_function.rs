@@ -1,8 +1,8 @@
 //! APP-07: one function of PHP code, or one plugin, takes much of the CPU.
 
 use crate::causes::Taker;
+use crate::evidence::CPU_HEADROOM;
 use crate::rule::prelude::*;
-use crate::saturation::waits::CPU_HEADROOM;
 
 /// Part of the CPU of all tiers from which on it is what binds \[ours\]: without it the stack sustains a third more.
 const BINDS: f64 = 0.25;
@@ -171,12 +171,12 @@ mod tests {
         check(
             idle,
             expect![[r#"
-            named: FPM-01
-            noted app (55 %): one function takes 70 % of PHP's CPU: App\Tree::find
-              saw 70 % of 1000 stacks that computed were in App\Tree::find at app/Tree.php:12, sampled 99 times a second, at 240/s offered for 10 s
-              saw 39 % of the machine's 2 cores used, at 240/s offered for 10 s
-              do: See what App\Tree::find does so often at app/Tree.php:12 (kneepoint profile shows its callers): call it less, make it cheaper, or do without it.
-        "#]],
+                named: nothing
+                noted app (55 %): one function takes 70 % of PHP's CPU: App\Tree::find
+                  saw 70 % of 1000 stacks that computed were in App\Tree::find at app/Tree.php:12, sampled 99 times a second, at 240/s offered for 10 s
+                  saw 39 % of the machine's 2 cores used, at 240/s offered for 10 s
+                  do: See what App\Tree::find does so often at app/Tree.php:12 (kneepoint profile shows its callers): call it less, make it cheaper, or do without it.
+            "#]],
         );
     }
 

@@ -42,7 +42,7 @@ pub(crate) static RULE: Rule = Rule {
 fn check(evidence: &Evidence) -> Option<Finding> {
     let knee = evidence.knee()?;
     let (name, cores) = largest(evidence, knee)?;
-    let part = evidence.part_of_cpu(knee, cores);
+    let part = evidence.part_of_cpu(knee, &[(Layer::Php, cores)]);
     if part < NOTICEABLE {
         return None;
     }
@@ -126,12 +126,12 @@ mod tests {
         check(
             case(0.5, 0.8),
             expect![[r#"
-            named: FPM-01
-            noted php (62 %): a job beside the requests takes CPU: backup, 62 %
-              saw backup took 0.50 cores on average, 62 % of the CPU that was used just below the limit, from the lowest load to the highest
-              saw 40 % of the machine's 2 cores used, at 190/s offered for 10 s
-              do: Run backup on another host, at an hour without visitors, or behind the requests (nice -n 19).
-        "#]],
+                named: nothing
+                noted php (62 %): a job beside the requests takes CPU: backup, 62 %
+                  saw backup took 0.50 cores on average, 62 % of the CPU that was used just below the limit, from the lowest load to the highest
+                  saw 40 % of the machine's 2 cores used, at 190/s offered for 10 s
+                  do: Run backup on another host, at an hour without visitors, or behind the requests (nice -n 19).
+            "#]],
         );
     }
 

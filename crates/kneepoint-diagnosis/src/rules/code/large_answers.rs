@@ -50,7 +50,9 @@ fn check(evidence: &Evidence) -> Option<Finding> {
     if each < MUCH {
         return None;
     }
-    let cost = evidence.part_of_cpu(phase, sent_hz * BYTE_COST_S);
+    // The database writes what PHP reads.
+    let half = sent_hz * BYTE_COST_S / 2.0;
+    let cost = evidence.part_of_cpu(phase, &[(Layer::Db, half), (Layer::Php, half)]);
     let much = format_bytes(each as u64);
     RULE.finds(
         Layer::App,

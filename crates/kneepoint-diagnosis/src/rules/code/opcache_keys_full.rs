@@ -68,7 +68,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
             phase,
         )
         .suspected_if(share >= MISSES)
-        .weight(1.0 - 1.0 / (1.0 + share * MISS_COST))
+        .weight((1.0 - 1.0 / (1.0 + share * MISS_COST)) * evidence.part_of_tiers(Layer::Php))
         .gain("up to 11 times on a page of which half is not cached (laboratory run of the catalogue)")
         .refuted_by("as many misses with twice the keys once every page was requested")
         .remedy(
@@ -103,13 +103,13 @@ mod tests {
         check(
             case,
             expect![[r#"
-            named: OPC-04
-            suspected php (85 %): OPcache has no key left: the rest of the files is compiled again and again
-              saw php.opcache.max_accelerated_files = 200
-              saw 223 of 223 keys used, at 190/s offered for 10 s
-              saw 19 000/s misses, 25 % of the lookups, at 190/s offered for 10 s
-              set php.opcache.max_accelerated_files = 10000
-        "#]],
+                named: OPC-04
+                suspected php (67 %): OPcache has no key left: the rest of the files is compiled again and again
+                  saw php.opcache.max_accelerated_files = 200
+                  saw 223 of 223 keys used, at 190/s offered for 10 s
+                  saw 19 000/s misses, 25 % of the lookups, at 190/s offered for 10 s
+                  set php.opcache.max_accelerated_files = 10000
+            "#]],
         );
     }
 

@@ -80,7 +80,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
             phase,
         )
         .suspected_if(share >= MISSES)
-        .weight(1.0 - 1.0 / (1.0 + share * MISS_COST))
+        .weight((1.0 - 1.0 / (1.0 + share * MISS_COST)) * evidence.part_of_tiers(Layer::Php))
         .gain("up to 31 times on a page of which half is not cached (laboratory run of the catalogue)")
         .refuted_by("as many misses with twice the memory once every page was requested")
         .remedy(
@@ -128,13 +128,13 @@ mod tests {
         check(
             full(20_000.0),
             expect![[r#"
-            named: OPC-03
-            suspected php (94 %): OPcache's memory is full: the rest of the files is compiled again and again
-              saw php.opcache.memory_consumption = 8
-              saw 7.9 MB used, 0.1 MB free, at 190/s offered for 10 s
-              saw 20 000/s misses, 26 % of the lookups, at 190/s offered for 10 s
-              set php.opcache.memory_consumption = 128
-        "#]],
+                named: OPC-03
+                suspected php (74 %): OPcache's memory is full: the rest of the files is compiled again and again
+                  saw php.opcache.memory_consumption = 8
+                  saw 7.9 MB used, 0.1 MB free, at 190/s offered for 10 s
+                  saw 20 000/s misses, 26 % of the lookups, at 190/s offered for 10 s
+                  set php.opcache.memory_consumption = 128
+            "#]],
         );
     }
 

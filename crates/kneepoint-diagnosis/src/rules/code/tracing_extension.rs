@@ -138,7 +138,7 @@ fn part(evidence: &Evidence, it: &Watcher) -> f64 {
 fn php_share(evidence: &Evidence) -> f64 {
     let measured = evidence.knee().and_then(|phase| {
         let php = phase.cores_used(Layer::Php)?;
-        Some(evidence.part_of_cpu(phase, php))
+        Some(evidence.part_of_cpu(phase, &[(Layer::Php, php)]))
     });
     measured.unwrap_or(1.0)
 }

@@ -5,6 +5,8 @@ use crate::rule::prelude::*;
 
 /// Share of the responses that fail from which on it is what breaks the SLO \[ours\].
 const MANY: f64 = 0.001;
+/// Lines of the log for each error from which on they account for the errors \[ours\]: one line in a thousand does not.
+const ACCOUNTS: f64 = 0.1;
 
 pub(crate) static RULE: Rule = Rule {
     code: "APP-14",
@@ -62,6 +64,10 @@ fn check(evidence: &Evidence) -> Option<Finding> {
         .map(|phase| (phase, failed(phase)))
         .filter(|(_, share)| *share > 0.0)
         .max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let of_these = (fatal.count as f64 / failures.max(1) as f64).min(1.0);
+    let tolerated = evidence.slo.errors.max(MANY);
+    let fails_below = |phase: &Phase| phase.kind != PhaseKind::Over && failed(phase) >= tolerated;
+    let below = evidence.phases.iter().any(fails_below);
     let low = evidence.phase(PhaseKind::Low).map(failed);
     let mut verdict = RULE
         .finds(Layer::App, RULE.title)
@@ -80,8 +86,10 @@ fn check(evidence: &Evidence) -> Option<Finding> {
         verdict = verdict.under("none at low load: they come with the load", String::new());
     }
     verdict
-        .suspected_if(share >= MANY)
-        .weight(share)
+        .suspected_if(
+            share >= MANY && of_these >= ACCOUNTS && evidence.refusals_bind(below),
+        )
+        .weight(of_these * share)
         .refuted_by("as many errors once what the log names is mended")
         .remedy(
             Advice::new(
@@ -167,6 +175,24 @@ mod tests {
             noted app (0.042 %): pages end with an error of the application
               saw 0.042 % of the responses have an error's status, at 240/s offered for 10 s
               saw 1 fatal errors in PHP's log: PHP Fatal error:  Uncaught RuntimeException: busy in app/Cache.php:31, at 240/s offered for 10 s
+              saw none at low load: they come with the load
+              do: Mend what the log names, file and line, the most frequent first; keep log_errors on while you test.
+        "#]],
+        );
+    }
+
+    #[test]
+    fn one_line_does_not_account_for_every_error() {
+        let otherwise = failing(3).load(PhaseKind::Over, |load| {
+            load.outcomes.by_outcome.insert(Outcome::HttpError, 2000);
+        });
+        check(
+            otherwise,
+            expect![[r#"
+            named: CAP-02
+            noted app (0.1 %): pages end with an error of the application
+              saw 83 % of the responses have an error's status, at 240/s offered for 10 s
+              saw 3 fatal errors in PHP's log: PHP Fatal error:  Uncaught RuntimeException: busy in app/Cache.php:31, at 240/s offered for 10 s
               saw none at low load: they come with the load
               do: Mend what the log names, file and line, the most frequent first; keep log_errors on while you test.
         "#]],

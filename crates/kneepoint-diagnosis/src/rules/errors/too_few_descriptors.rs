@@ -35,6 +35,7 @@ pub(crate) static RULE: Rule = Rule {
 fn check(evidence: &Evidence) -> Option<Finding> {
     let logged = evidence.logged(RULE.layers, LogKind::NoFileDescriptors)?;
     let layer = logged.layer;
+    let binds = evidence.refusals_bind(logged.below_the_limit());
     let mut verdict = RULE.finds(
         layer,
         format!("the {layer} server has no file descriptor left"),
@@ -57,6 +58,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
     };
     verdict
         .logged(Some(logged))
+        .suspected_if(binds)
         .refuted_by(
             "as many errors with a higher limit, or far fewer files open than the limit allows",
         )

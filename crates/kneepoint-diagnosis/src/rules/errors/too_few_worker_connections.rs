@@ -1,5 +1,6 @@
 //! NGX-01: nginx has no connection slot left.
 
+use crate::evidence::Logged;
 use crate::rule::prelude::*;
 
 /// The value to write at least (catalogue NGX-01).
@@ -37,7 +38,7 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(evidence: &Evidence) -> Option<Finding> {
     let logged = evidence.logged(RULE.layers, LogKind::NoConnectionSlots);
-    let dropped = RULE
+    let most_dropped = RULE
         .layers
         .iter()
         .flat_map(|layer| evidence.phases.iter().map(move |phase| (*layer, phase)))
@@ -46,12 +47,19 @@ fn check(evidence: &Evidence) -> Option<Finding> {
     let layer = logged
         .as_ref()
         .map(|logged| logged.layer)
-        .or(dropped.as_ref().map(|found| found.0))?;
+        .or(most_dropped.as_ref().map(|found| found.0))?;
+    let drops_below = evidence
+        .phases
+        .iter()
+        .filter(|phase| phase.kind != PhaseKind::Over)
+        .any(|phase| dropped(phase, layer).is_some());
+    let below = drops_below || logged.as_ref().is_some_and(Logged::below_the_limit);
     let mut verdict = RULE
         .finds(layer, RULE.title)
+        .suspected_if(evidence.refusals_bind(below))
         .configured(evidence.quote(layer, "worker_connections"));
     verdict = verdict.logged(logged);
-    if let Some((_, phase, count)) = dropped {
+    if let Some((_, phase, count)) = most_dropped {
         verdict = verdict
             .measured(
                 format!("{count:.0} connections accepted and not handled"),

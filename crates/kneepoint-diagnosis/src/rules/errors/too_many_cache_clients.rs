@@ -1,5 +1,6 @@
 //! RDS-02: Redis has no client slot left.
 
+use crate::evidence::Logged;
 use crate::rule::prelude::*;
 use crate::saturation::pool::SPARE_CONNECTIONS;
 
@@ -43,17 +44,24 @@ fn check(evidence: &Evidence) -> Option<Finding> {
                 phase.series.delta(Layer::Cache, metric::REDIS_REJECTED)?,
             ))
         })
-        .find(|(_, count)| *count > 0.0);
+        .filter(|(_, count)| *count > 0.0);
+    let part = |phase: &Phase, count: f64| count / phase.load.arrivals.max(1) as f64;
+    let below_too = rejected.clone().any(|(phase, count)| {
+        phase.kind != PhaseKind::Over && part(phase, count) >= evidence.slo.errors
+    });
+    let rejected = rejected.max_by(|a, b| part(a.0, a.1).total_cmp(&part(b.0, b.1)));
     if refused.is_none() && rejected.is_none() {
         return None;
     }
+    let below = below_too || refused.as_ref().is_some_and(Logged::below_the_limit);
     let mut verdict = RULE
         .finds(Layer::Cache, RULE.title)
+        .suspected_if(evidence.refusals_bind(below))
         .configured(evidence.quote(Layer::Cache, "maxclients"));
     if let Some((phase, count)) = rejected {
         verdict = verdict
             .measured(format!("{count:.0} connections rejected by Redis"), phase)
-            .weight(count / phase.load.arrivals.max(1) as f64);
+            .weight(part(phase, count));
     }
     verdict = verdict.logged(refused);
     let workers = evidence

@@ -9,6 +9,10 @@ const COST_RATIO: f64 = 1.2;
 const TOTAL_RATIO: f64 = 1.1;
 /// Median response time the second time over the first \[ours\].
 const TIME_RATIO: f64 = 1.2;
+/// Shares of requests that violate the SLO, and that fail, from which on a load is plainly beyond the limit \[ours\]: there queues
+/// decide what the same load costs, no two of them are alike, and work for requests that time out counts for the others.
+const OVERLOADED: f64 = 0.2;
+const FAILING: f64 = 0.02;
 
 pub(crate) static RULE: Rule = Rule {
     code: "GEN-05",
@@ -41,6 +45,9 @@ pub(crate) static RULE: Rule = Rule {
 fn check(evidence: &Evidence) -> Option<Finding> {
     let first = evidence.phase(PhaseKind::Knee)?;
     let again = evidence.phase(PhaseKind::Repeat)?;
+    if first.load.violating_share() >= OVERLOADED || first.load.error_share() >= FAILING {
+        return None;
+    }
     let time_ratio =
         again.load.response.quantile_ms(0.5)? / first.load.response.quantile_ms(0.5)?;
     // Of both the one that makes the whole dearer: full cores alone let a small tier grow by a fifth, too.
@@ -124,6 +131,22 @@ mod tests {
                   do: Reset the application's data before each measurement, and have the application keep a counter or an index instead of reading a table that grows with every request.
             "#]],
         );
+    }
+
+    #[test]
+    fn an_overload_is_not_judged() {
+        let late = Case::healthy()
+            .repeated()
+            .counter(PhaseKind::Repeat, Layer::Db, metric::CPU_S, 190.0 * 0.0030)
+            .load(PhaseKind::Repeat, |load| {
+                load.response.clear();
+                load.response.record_us(70_000);
+            })
+            .load(PhaseKind::Knee, |load| {
+                let count = load.arrivals / 20;
+                load.outcomes.by_outcome.insert(Outcome::Timeout, count);
+            });
+        stays_silent(&RULE, late);
     }
 
     /// A host that is frozen again and again answers the same load differently each time.

@@ -34,10 +34,18 @@ fn check(evidence: &Evidence) -> Option<Finding> {
         .iter()
         .map(|phase| (phase, phase.load.outcomes.of(Outcome::WrongBody)))
         .max_by_key(|(_, wrong)| *wrong)?;
-    let tolerated = evidence.slo.errors * phase.load.arrivals as f64;
-    if wrong == 0 || (wrong as f64) < tolerated {
+    let is_too_much = |phase: &Phase| {
+        let wrong = phase.load.outcomes.of(Outcome::WrongBody);
+        wrong > 0 && wrong as f64 >= evidence.slo.errors * phase.load.arrivals as f64
+    };
+    if !is_too_much(phase) {
         return None;
     }
+    let mut below = evidence
+        .phases
+        .iter()
+        .filter(|phase| phase.kind != PhaseKind::Over);
+    let binds = evidence.refusals_bind(below.any(is_too_much));
     let fatal = evidence.logged(&[Layer::Php, Layer::Web, Layer::App], LogKind::PhpFatal);
     let example = phase.load.examples.first();
     let mut verdict = RULE
@@ -49,7 +57,9 @@ fn check(evidence: &Evidence) -> Option<Finding> {
             ),
             phase,
         )
-        .suspected_if(fatal.is_some() || example.is_some_and(|text| text.contains("rror")))
+        .suspected_if(
+            binds && (fatal.is_some() || example.is_some_and(|text| text.contains("rror"))),
+        )
         .weight(wrong as f64 / phase.load.arrivals.max(1) as f64);
     if let Some(example) = example {
         verdict = verdict.measured(format!("for example: {example}"), phase);

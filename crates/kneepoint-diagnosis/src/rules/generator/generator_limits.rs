@@ -1,7 +1,7 @@
 //! GEN-01: the generator, not the stack, was at its limit.
 
+use crate::evidence::CPU_HEADROOM;
 use crate::rule::prelude::*;
-use crate::saturation::waits::CPU_HEADROOM;
 use kneepoint_model::{LoadPoint, Validity};
 
 /// The generator's CPU as a share of one core from which on it is the suspect (catalogue GEN-01).

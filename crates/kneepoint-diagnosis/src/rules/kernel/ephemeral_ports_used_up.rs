@@ -4,10 +4,11 @@ use crate::rule::prelude::*;
 use crate::saturation::ports;
 use kneepoint_model::ports::{CLIFF, count_of_range};
 
+/// The setting.
+const RANGE: &str = "net.ipv4.ip_local_port_range";
 /// A range smaller than this was narrowed by somebody \[ours\]; the default has 28 232 ports.
 const NARROW: f64 = 20_000.0;
-/// The range to write \[ours\]. Below it listen PHP-FPM, Redis and the databases: a connection that happens to hold their port
-/// keeps them from starting again.
+/// The range to write \[ours\]: servers listen below it, and one whose port a connection holds does not start again.
 const WIDE: &str = "15000 65535";
 /// Connections opened per request from which on reuse is what is missing.
 const NO_REUSE: f64 = 0.2;
@@ -56,20 +57,25 @@ fn check(evidence: &Evidence) -> Option<Finding> {
         .flat_map(|phase| ports::uses(evidence, phase, RULE.layers))
         .filter(|used| used.held >= CLIFF * used.range && used.keeps_up())
         .max_by(|a, b| (a.held / a.range).total_cmp(&(b.held / b.range)));
-    let layer = worst
-        .as_ref()
-        .map(|used| used.layer)
-        .or(logged.as_ref().map(|logged| logged.layer))?;
-    let narrow = worst.as_ref().is_none_or(|used| used.range < NARROW);
+    let (layer, range, binds) = match (&worst, &logged) {
+        (Some(used), _) => (used.layer, Some(used.range), true),
+        (None, Some(logged)) => {
+            let set = evidence.stack.setting(logged.layer, RANGE);
+            let binds = evidence.refusals_bind(logged.below_the_limit());
+            (logged.layer, set.map(count_of_range), binds)
+        }
+        (None, None) => return None,
+    };
+    let narrow = range.is_some_and(|range| range < NARROW);
     let opens_anew = opens_per_request(evidence, layer).is_some_and(|share| share > NO_REUSE);
     let mut verdict = RULE
         .finds(
             layer,
             format!("{layer} runs out of local ports towards the next tier"),
         )
-        .configured(evidence.quote(layer, "net.ipv4.ip_local_port_range"))
+        .configured(evidence.quote(layer, RANGE))
         // With a range of ordinary size it is the missing reuse that uses it up, and another rule names that.
-        .suspected_if(narrow || !opens_anew);
+        .suspected_if(binds && (narrow || !opens_anew));
     if let Some(used) = &worst {
         verdict = verdict
             .measured(
@@ -97,8 +103,7 @@ fn more_ports<'a>(
     layer: Layer,
     worst: Option<&ports::Use<'_>>,
 ) -> Advice<'a> {
-    let name = "net.ipv4.ip_local_port_range";
-    let set = evidence.stack.setting(layer, name).unwrap_or_default();
+    let set = evidence.stack.setting(layer, RANGE).unwrap_or_default();
     let now = worst.map_or_else(|| count_of_range(set), |used| used.range);
     if now >= count_of_range(WIDE) {
         let text = "Reuse connections to the next tier. net.ipv4.tcp_tw_reuse = 1 helps where reuse is impossible.";
@@ -109,7 +114,7 @@ fn more_ports<'a>(
         "Reuse connections to the next tier; and let the host use more ports, from 15000 on: services listen below, and one \
          whose port a connection holds does not start again. net.ipv4.tcp_tw_reuse = 1 helps where reuse is impossible.",
     )
-    .set(layer, name, WIDE)
+    .set(layer, RANGE, WIDE)
 }
 
 fn opens_per_request(evidence: &Evidence, layer: Layer) -> Option<f64> {

@@ -154,7 +154,7 @@ mod tests {
         check(
             sending(19.2),
             expect![[r#"
-                named: KRN-10, FPM-01
+                named: KRN-10
                 suspected proxy (60 %): the network link of the proxy host is full
                   saw it sends 19.2 Mbit/s of 20.0 that the link carries, at 240/s offered for 10 s
                   saw 40 % of the machine's 2 cores used, at 240/s offered for 10 s
@@ -168,7 +168,7 @@ mod tests {
         check(
             sending(13.0),
             expect![[r#"
-                named: FPM-01
+                named: CAP-02
                 noted proxy (60 %): the network link of the proxy host is nearly full
                   saw it sends 13.0 Mbit/s of 20.0 that the link carries, at 240/s offered for 10 s
                   saw 40 % of the machine's 2 cores used, at 240/s offered for 10 s
@@ -182,14 +182,14 @@ mod tests {
         check(
             sending(5.0),
             expect![[r#"
-            named: FPM-01
-            silent
-        "#]],
+                named: CAP-02
+                silent
+            "#]],
         );
         check(
             sending(100.0).tier(Layer::Proxy, |tier| tier.link_mbit = None),
             expect![[r#"
-                named: FPM-01
+                named: CAP-02
                 silent
             "#]],
         );

@@ -12,8 +12,6 @@ const SLOW_FILL_S: f64 = 5.0;
 const QUEUED: f64 = 1.0;
 /// CPU use while the pool grows above which more workers would not have helped \[ours\].
 const CPU_BUSY: f64 = 0.85;
-/// CPU use at the limit above which the lag is not what limits (catalogue FPM-01).
-const CPU_FULL: f64 = 0.7;
 
 pub(crate) static RULE: Rule = Rule {
     code: "FPM-03",
@@ -131,10 +129,6 @@ fn expected(evidence: &Evidence, pool: &WorkerPool, per_s: f64) -> Option<Findin
     if missing / per_s < SHORTEST_S && fill_s < SLOW_FILL_S {
         return None;
     }
-    let room = evidence
-        .cpu_use(phase)
-        .is_some_and(|cpu| cpu.share < CPU_FULL);
-    let warned = evidence.logged(&[Layer::Php], LogKind::PoolBusySpawning);
     RULE.finds(Layer::Php, RULE.title)
         .configured(arithmetic(evidence, pool, per_s))
         .measured(
@@ -146,12 +140,8 @@ fn expected(evidence: &Evidence, pool: &WorkerPool, per_s: f64) -> Option<Findin
             ),
             phase,
         )
-        .suspected_if(room && warned.is_some())
-        .weight(if room {
-            missing / state.busy.max(1.0)
-        } else {
-            0.0
-        })
+        // Nobody queued behind it: it costs the first seconds after a rise that nobody drove.
+        .suspected_if(false)
         .refuted_by("a step of load from rest that has no slow first seconds")
         .remedy(remedy(evidence, pool))
         .done()

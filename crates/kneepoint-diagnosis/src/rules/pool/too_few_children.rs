@@ -1,12 +1,15 @@
 //! FPM-01: too few workers, with CPU to spare.
 
+use crate::evidence::CPU_HEADROOM;
 use crate::rule::prelude::*;
 use crate::saturation::pool::{PoolState, resize, size_key, sufficient_size};
-use crate::saturation::waits::{Blocked, CPU_HEADROOM};
+use crate::saturation::waits::Blocked;
 
-/// CPU use below which a pool whose workers mostly wait, or which is no larger than the cores, can still do more
+/// CPU use below which a pool whose workers mostly wait, or of which there are few for each core, can still do more
 /// \[ours\]; [`CPU_HEADROOM`] is the bar for every other.
 const SOME_HEADROOM: f64 = 0.9;
+/// Workers for each core up to which a pool is small: one computes, and one bridges its waits.
+const FEW: f64 = 2.0;
 /// Share of busy workers asleep from which on a pool mostly waits.
 const MOSTLY_WAITING: f64 = 0.5;
 
@@ -50,7 +53,8 @@ fn check(evidence: &Evidence) -> Option<Finding> {
         .find_map(|phase| {
             let pool = PoolState::read(evidence, phase)?;
             let cpu = evidence.cpu_use(phase)?;
-            (pool.exhausted() && cpu.share < bar(evidence, &pool)).then_some((phase, pool, cpu))
+            let has_room = cpu.share < bar(evidence, &pool) && !evidence.wants_cpu(phase);
+            (pool.exhausted() && has_room).then_some((phase, pool, cpu))
         })?;
     // More workers would only queue at a peer that gets slower with every one of them.
     if Blocked::find(evidence).is_some_and(|blocked| blocked.congested()) {
@@ -92,9 +96,9 @@ fn check(evidence: &Evidence) -> Option<Finding> {
 
 /// How idle the CPU must be for the pool to be the limit.
 fn bar(evidence: &Evidence, pool: &PoolState) -> f64 {
-    let no_more_than_cores = pool.max <= evidence.cpus(Layer::Php).ceil();
+    let few = pool.max <= FEW * evidence.cpus(Layer::Php).ceil();
     let mostly_waits = pool.blocked.is_some_and(|share| share >= MOSTLY_WAITING);
-    if no_more_than_cores || mostly_waits {
+    if few || mostly_waits {
         SOME_HEADROOM
     } else {
         CPU_HEADROOM

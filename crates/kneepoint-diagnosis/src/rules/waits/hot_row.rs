@@ -8,8 +8,9 @@ use kneepoint_model::{LockKind, TracedCall};
 const BINDS: f64 = 0.2;
 /// The same from which on they are worth a note \[ours\].
 const NOTICEABLE: f64 = 0.05;
-/// Fewer waits than this in a phase are too few to judge \[ours\].
+/// Fewer waits than this in a phase are too few to judge, unless they take so much that they bind, and then so many \[ours\].
 const FEWEST: f64 = 20.0;
+const FEWEST_LONG: f64 = 3.0;
 
 pub(crate) static RULE: Rule = Rule {
     code: "MYS-06",
@@ -47,19 +48,24 @@ fn check(evidence: &Evidence) -> Option<Finding> {
 /// Statements wait for rows.
 fn waits_for_rows(evidence: &Evidence) -> Option<Finding> {
     let phases = [PhaseKind::Over, PhaseKind::Knee].into_iter();
-    let (phase, waits, share) = phases
+    let (phase, waits, waited_s, share) = phases
         .filter_map(|kind| evidence.phase(kind))
         .filter_map(|phase| {
-            let waits = phase.series.delta(Layer::Db, metric::DB_ROW_LOCK_WAITS)?;
+            // The time of a wait is added when it ends: where many queue, that is after the load.
+            let whole = phase.whole();
+            let waits = whole.series.delta(Layer::Db, metric::DB_ROW_LOCK_WAITS)?;
+            let waited_s = whole.series.delta(Layer::Db, metric::DB_ROW_LOCK_S)?;
             // Seconds waited in each second are statements that wait, and each holds a worker.
-            let waiting = phase.series.rate(Layer::Db, metric::DB_ROW_LOCK_S)?;
-            Some((phase, waits, (waiting / phase.busy_workers()?).min(1.0)))
+            let waiting = whole.series.rate(Layer::Db, metric::DB_ROW_LOCK_S)?;
+            let share = (waiting / whole.busy_workers()?).min(1.0);
+            Some((phase, waits, waited_s, share))
         })
-        .max_by(|a, b| a.2.total_cmp(&b.2))?;
-    if waits < FEWEST || share < NOTICEABLE {
+        .max_by(|a, b| a.3.total_cmp(&b.3))?;
+    let fewest = if share >= BINDS { FEWEST_LONG } else { FEWEST };
+    if waits < fewest || share < NOTICEABLE {
         return None;
     }
-    let each_ms = phase.series.delta(Layer::Db, metric::DB_ROW_LOCK_S)? / waits * 1e3;
+    let each_ms = waited_s / waits * 1e3;
     let calls = evidence.traced(CallKind::Query);
     let table = calls
         .filter(|call| locks(evidence, call))
@@ -180,6 +186,36 @@ mod tests {
                 noted db (10.0 %): requests wait for one another's locks on rows of hits
                   saw 1800 waits for a row, 4.44 ms each on average, at 240/s offered for 10 s
                   saw they take 10.0 % of the time of busy workers, at 240/s offered for 10 s
+                  saw the database uses 0.25 cores, at 240/s offered for 10 s
+                  saw update hits set n = n + ? where page = ?, once in each GET /, in App\Hits::count at app/Hits.php:12, in 10 requests that were traced, one after the other
+                  do: Change the row as late in the transaction as can be, or outside of it; count in Redis or a queue and write sums; or spread a counter over several rows.
+            "#]],
+        );
+    }
+
+    #[test]
+    fn counts_waits_that_end_after_the_load() {
+        let waited = metric::DB_ROW_LOCK_S;
+        let late = waiting(6.0)
+            .counter(PhaseKind::Over, Layer::Db, waited, 0.1)
+            .with(|evidence| {
+                let mut phases = evidence.phases.iter_mut();
+                let phase = phases.find(|phase| phase.kind == PhaseKind::Over);
+                let phase = phase.expect("a phase above the limit");
+                let counted = phase.series.get(Layer::Db, waited);
+                let mut later = counted.expect("it was counted").clone();
+                later.points = (11..=20_u32)
+                    .map(|at| (f64::from(at), 1.0 + 11.9 * f64::from(at - 10)))
+                    .collect();
+                phase.afterwards.series.push(later);
+            });
+        check(
+            late,
+            expect![[r#"
+                named: MYS-06
+                suspected db (75 %): requests wait for one another's locks on rows of hits
+                  saw 1800 waits for a row, 66.7 ms each on average, at 240/s offered for 10 s
+                  saw they take 75 % of the time of busy workers, at 240/s offered for 10 s
                   saw the database uses 0.25 cores, at 240/s offered for 10 s
                   saw update hits set n = n + ? where page = ?, once in each GET /, in App\Hits::count at app/Hits.php:12, in 10 requests that were traced, one after the other
                   do: Change the row as late in the transaction as can be, or outside of it; count in Redis or a queue and write sums; or spread a counter over several rows.

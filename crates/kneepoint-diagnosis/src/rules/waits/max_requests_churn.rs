@@ -46,7 +46,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
     }
     let phase = evidence.knee()?;
     let implied_hz = phase.pool_hz() / each;
-    let seen_hz = starts_hz(phase);
+    let seen_hz = phase.starts_hz();
     if seen_hz.is_some_and(|seen| seen < OBSERVED * implied_hz) {
         return None;
     }
@@ -63,7 +63,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
             phase,
         )
         .suspected_if(cost >= COSTLY)
-        .weight(cost)
+        .weight(cost * evidence.part_of_tiers(Layer::Php))
         .gain(format!(
             "about {} of PHP's CPU, from an estimated {:.0} ms for each replacement",
             format_share(cost),
@@ -79,18 +79,6 @@ fn check(evidence: &Evidence) -> Option<Finding> {
             .build(),
         )
         .done()
-}
-
-/// Workers started per second, by the pool's own count or by its log; `None` when neither was there.
-fn starts_hz(phase: &Phase) -> Option<f64> {
-    let counted = phase.series.rate(Layer::Php, metric::WORKER_STARTS);
-    let logged = phase
-        .logged(Layer::Php, LogKind::WorkerRecycled)
-        .map(|event| event.count as f64 / phase.load.window_s.max(1.0));
-    match (counted, logged) {
-        (Some(counted), Some(logged)) => Some(counted.max(logged)),
-        (counted, logged) => counted.or(logged),
-    }
 }
 
 #[cfg(test)]
@@ -113,12 +101,12 @@ mod tests {
         check(
             recycling(10),
             expect![[r#"
-            named: FPM-06
-            suspected php (29 %): PHP workers are thrown away after a few requests
-              saw php.pm.max_requests = 10
-              saw 19.0 workers replaced a second, which costs about 29 % of PHP's CPU, at 190/s offered for 10 s
-              set php.pm.max_requests = 0
-        "#]],
+                named: FPM-06
+                suspected php (22 %): PHP workers are thrown away after a few requests
+                  saw php.pm.max_requests = 10
+                  saw 19.0 workers replaced a second, which costs about 29 % of PHP's CPU, at 190/s offered for 10 s
+                  set php.pm.max_requests = 0
+            "#]],
         );
     }
 
@@ -127,12 +115,12 @@ mod tests {
         check(
             recycling(500),
             expect![[r#"
-            named: CAP-02
-            noted php (0.6 %): PHP workers are thrown away after a few requests
-              saw php.pm.max_requests = 500
-              saw 0.4 workers replaced a second, which costs about 0.6 % of PHP's CPU, at 190/s offered for 10 s
-              set php.pm.max_requests = 0
-        "#]],
+                named: CAP-02
+                noted php (0.4 %): PHP workers are thrown away after a few requests
+                  saw php.pm.max_requests = 500
+                  saw 0.4 workers replaced a second, which costs about 0.6 % of PHP's CPU, at 190/s offered for 10 s
+                  set php.pm.max_requests = 0
+            "#]],
         );
     }
 

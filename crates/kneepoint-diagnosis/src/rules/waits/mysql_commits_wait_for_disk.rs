@@ -49,6 +49,7 @@ pub(crate) static RULE: Rule = Rule {
 mod tests {
     use super::*;
     use crate::test_support::{builtin, met, place, sampled, traced};
+    use kneepoint_model::Confidence;
 
     fn check(case: Case, expected: expect_test::Expect) {
         verify(&RULE, case, expected);
@@ -103,6 +104,24 @@ mod tests {
                   set db.innodb_flush_log_at_trx_commit = 2
             "#]],
         );
+    }
+
+    #[test]
+    fn only_notes_what_takes_a_small_part_of_the_queries_time() {
+        let mostly = |insert_us, select_us| {
+            let case = writing(7.0, 0.9).with(|evidence| {
+                let trace = evidence.calls.as_mut().expect("a trace");
+                let at = place("App\\Home::index", "app/Home.php", 9);
+                let select = traced("GET /", CallKind::Query, "select * from hats", at, 10);
+                trace.calls.push(select);
+                trace.calls[0].waited_us = insert_us;
+                trace.calls[1].waited_us = select_us;
+            });
+            let finding = (RULE.check)(&case.evidence()).expect("a finding");
+            finding.confidence
+        };
+        assert_eq!(mostly(6_000, 44_000), Confidence::Noted);
+        assert_eq!(mostly(44_000, 6_000), Confidence::Suspected);
     }
 
     #[test]

@@ -113,7 +113,7 @@ mod tests {
                 .machine_at(PhaseKind::Over, 0.4)
                 .traced("GET /rates", 10, vec![call]),
             expect![[r#"
-                named: APP-09, FPM-01
+                named: APP-09
                 suspected app (44 %): requests wait for DNS
                   saw recv 10.0.0.2:53 takes 44 % of the time of busy workers, at 190/s offered for 10 s
                   saw 10.5 ms of it in each request, at 190/s offered for 10 s

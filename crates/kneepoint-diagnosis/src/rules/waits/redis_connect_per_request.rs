@@ -56,7 +56,8 @@ fn check(evidence: &Evidence) -> Option<Finding> {
     }
     let commands = phase.series.rate(Layer::Cache, metric::REDIS_COMMANDS);
     let connecting = phase.connecting(Layer::Cache);
-    let cpu = evidence.part_of_cpu(phase, hz * CONNECT_COST_S);
+    let each = hz * CONNECT_COST_S / 2.0;
+    let cpu = evidence.part_of_cpu(phase, &[(Layer::Php, each), (Layer::Cache, each)]);
     let fleeting = does_not_last(evidence, phase, Layer::Cache, hz);
     let cost = cpu.max(connecting).max(fleeting);
     let mut verdict = RULE
@@ -190,5 +191,17 @@ mod tests {
         let churn =
             connecting(60.0).counter(PhaseKind::Knee, Layer::Php, metric::WORKER_STARTS, 40.0);
         stays_silent(&RULE, churn);
+        // Most workers that serve one request are gone before anybody counts them; the log has them all.
+        let said = "child 7 exited with code 0";
+        let short = connecting(190.0)
+            .counter(PhaseKind::Knee, Layer::Php, metric::WORKER_STARTS, 25.0)
+            .log(
+                PhaseKind::Knee,
+                Layer::Php,
+                LogKind::WorkerRecycled,
+                1900,
+                said,
+            );
+        stays_silent(&RULE, short);
     }
 }

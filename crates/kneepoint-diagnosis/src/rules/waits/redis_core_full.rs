@@ -1,4 +1,4 @@
-//! RDS-04: Redis' only thread has no time left.
+//! RDS-04: Redis' main thread has no time left.
 
 use crate::rule::prelude::*;
 
@@ -15,13 +15,13 @@ pub(crate) static RULE: Rule = Rule {
     applies_to: AppliesTo::Server("redis"),
     requires: &[metric::CPU_HOTTEST, metric::WORKERS_WAITING],
     yields_to: &["RDS-01"],
-    title: "Redis' only thread is at its limit",
+    title: "Redis' main thread is at its limit",
     doc: RuleDoc {
         what_it_is: "Redis runs all commands one after the other, in one thread. A command that walks over many members (KEYS, \
             SMEMBERS, HGETALL, SORT, a script) keeps everybody else waiting meanwhile, also those who only want one small \
             value; and no second core helps.",
-        how_it_shows: "The process redis-server uses a whole core, workers of PHP wait in recv towards it, and the time of a \
-            command grows with the load.",
+        how_it_shows: "The main thread of redis-server uses a whole core, workers of PHP wait in recv towards it, and the time \
+            of a command grows with the load.",
         how_it_is_confirmed: "SLOWLOG GET and INFO commandstats name the commands; without the dearest of them the limit rises.",
         what_to_write: "Ask for what is needed: SCAN instead of KEYS, HMGET instead of HGETALL, smaller values. Keep what every \
             request reads in APCu. Give sessions, cache and queue a Redis each. Where values are large:\n\n    # redis.conf\n    \
@@ -45,7 +45,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
         .finds(Layer::Cache, RULE.title)
         .measured(
             format!(
-                "Redis' busiest process uses {} of a core",
+                "Redis' main thread uses {} of a core",
                 format_share(hottest)
             ),
             phase,
@@ -119,8 +119,8 @@ mod tests {
             hot(0.98),
             expect![[r#"
             named: RDS-04
-            suspected cache (88 %): Redis' only thread is at its limit
-              saw Redis' busiest process uses 98 % of a core, at 240/s offered for 10 s
+            suspected cache (88 %): Redis' main thread is at its limit
+              saw Redis' main thread uses 98 % of a core, at 240/s offered for 10 s
               saw workers wait for it 88 % of their time, at 240/s offered for 10 s
               saw 820/s commands, 1.195 ms of CPU each, at 240/s offered for 10 s
               saw HGETALL menu, once in each GET /, in App\Menu::all at app/Menu.php:14, in 10 requests that were traced, one after the other

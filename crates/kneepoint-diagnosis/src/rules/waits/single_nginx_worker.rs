@@ -85,13 +85,13 @@ mod tests {
         check(
             hot().machine_at(PhaseKind::Over, 0.6),
             expect![[r#"
-            named: NGX-03, FPM-01
-            suspected proxy (40 %): one nginx process is at its limit while cores are idle
-              saw proxy.worker_processes = 1
-              saw one process uses 98 % of a core, at 240/s offered for 10 s
-              saw 60 % of the machine's 2 cores used, at 240/s offered for 10 s
-              set proxy.worker_processes = 2
-        "#]],
+                named: NGX-03
+                suspected proxy (40 %): one nginx process is at its limit while cores are idle
+                  saw proxy.worker_processes = 1
+                  saw one process uses 98 % of a core, at 240/s offered for 10 s
+                  saw 60 % of the machine's 2 cores used, at 240/s offered for 10 s
+                  set proxy.worker_processes = 2
+            "#]],
         );
     }
 

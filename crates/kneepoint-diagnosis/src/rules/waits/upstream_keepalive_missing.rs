@@ -59,7 +59,8 @@ fn check(evidence: &Evidence) -> Option<Finding> {
         return None;
     }
     let ports = port_share(evidence);
-    let cost = evidence.part_of_cpu(phase, opens_hz * CONNECT_COST_S);
+    let each = opens_hz * CONNECT_COST_S / 2.0;
+    let cost = evidence.part_of_cpu(phase, &[(layer, each), (Layer::Web, each)]);
     let in_flight = evidence
         .stressed()
         .and_then(|phase| phase.largest(layer, metric::NGINX_WRITING));

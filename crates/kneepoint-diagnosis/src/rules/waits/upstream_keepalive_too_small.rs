@@ -65,8 +65,8 @@ fn check(evidence: &Evidence) -> Option<Finding> {
         .max(2.0 * kept)
         .max(SANE);
     let search = ports::search(evidence, layer);
-    let connecting =
-        evidence.part_of_cpu(phase, churn * phase.load.throughput_hz() * CONNECT_COST_S);
+    let each = churn * phase.load.throughput_hz() * CONNECT_COST_S / 2.0;
+    let connecting = evidence.part_of_cpu(phase, &[(layer, each), (Layer::Web, each)]);
     let mut verdict = RULE
         .finds(layer, RULE.title)
         .configured(evidence.quote(layer, "upstream.keepalive"))

@@ -5,17 +5,18 @@ use crate::error::ExperimentError;
 use crate::record::{Record, Recorder, in_words};
 use crate::sequences::Subject;
 use crate::testbed::Testbed;
-use crate::worker_insight::{Fpm, Looked, with_cpu};
+use crate::worker_insight::{Fpm, Look, Looked, of_load, with_cpu};
 use kneepoint_diagnosis::{Evidence, Phase, PhaseKind};
 use kneepoint_model::account::NativeAccount;
 use kneepoint_model::run::{Bound, LimitResult, Observation};
 use kneepoint_model::units::format_share;
 use kneepoint_model::{
-    Account, CallTrace, LoadPoint, LockChains, LockWait, Stack, StackProfile, lock_chains,
+    Account, CallTrace, LoadPoint, LockChains, Stack, StackProfile, lock_chains,
 };
 use kneepoint_planner::bench::Step;
 use kneepoint_profiler::{CpuProfile, PhpProfile};
 use kneepoint_telemetry::Recording;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 /// Drives the phases at an arm: the evidence that rules judge by.
@@ -62,7 +63,9 @@ pub(crate) fn gather(
         if let Some(looked) = driven.cpu {
             native = of_cpu(recorder, looked);
         }
-        chains.extend(of_locks(recorder, name, driven.locks));
+        let begun_s = testbed.waited().as_secs_f64();
+        let load_s = begun_s..=begun_s + driven.observed.0.window_s;
+        chains.extend(of_locks(recorder, name, driven.locks, &load_s));
         phases.push(write_down(recorder, &stack, label, kind, driven.observed));
     }
     let calls = traced(testbed, recorder, subject, fpm)?;
@@ -76,6 +79,7 @@ pub(crate) fn gather(
         machine: testbed.machine().clone(),
         phases,
         limit_hz: Some(limit.in_requests()),
+        bound_by: Some(limit.bound_by),
         keep: testbed.scenario().budget.keep.clone(),
         memory_budget_bytes: testbed.scenario().budget.memory_bytes,
         calls,
@@ -149,10 +153,11 @@ fn of_cpu(recorder: &mut Recorder<'_>, looked: Looked<CpuProfile>) -> Vec<Native
 fn of_locks(
     recorder: &mut Recorder<'_>,
     phase: &str,
-    looked: Option<Looked<Vec<Vec<LockWait>>>>,
+    looked: Option<Looked<Vec<Look>>>,
+    load_s: &RangeInclusive<f64>,
 ) -> Option<LockChains> {
     let looks = said(recorder, "nobody looked who waits for whose lock", looked?)?;
-    Some(lock_chains(phase, &looks))
+    Some(lock_chains(phase, &of_load(looks, load_s)))
 }
 
 /// The chains of the phase in which most waited: where a pool is used up, or else just below.
@@ -228,18 +233,14 @@ fn write_down(
     for note in &recording.notes {
         recorder.warn(format!("telemetry: {note}"));
     }
-    let phase = Phase {
-        kind,
-        load,
-        series: recording.series,
-        log: recording.log,
-    };
+    let series = recording.series.clone();
+    let phase = Phase::new(kind, load, recording.series, recording.log);
     let waterfall = kneepoint_diagnosis::waterfall(&phase, stack);
     recorder.write(Record::Observation(Box::new(Observation {
         phase: kind.name().to_owned(),
         arm: label.to_owned(),
         trial,
-        series: phase.series.clone(),
+        series,
         waterfall: Some(waterfall),
     })));
     phase
@@ -252,7 +253,7 @@ struct Driven {
     /// What the CPUs did, where that was sampled.
     cpu: Option<Looked<CpuProfile>>,
     /// Who waited for whose lock at each look, where somebody looked.
-    locks: Option<Looked<Vec<Vec<LockWait>>>>,
+    locks: Option<Looked<Vec<Look>>>,
 }
 
 /// Drives one phase and watches it.
@@ -269,20 +270,22 @@ fn observe(
     let tiers = testbed.first_processes(arm)?;
     let running = testbed.running(arm)?;
     until_sound(kind, may_repeat, |_| {
-        let mut drive = || match fpm.filter(|_| is_sampled(kind)) {
+        // What clears up before the load, and fills the caches, is none of it.
+        testbed.settle(arm, step, is_settled)?;
+        let drive = || match fpm.filter(|_| is_sampled(kind)) {
             Some(fpm) => {
                 let ((observed, locks), looked) = fpm.sampled(|| {
-                    fpm.watching_locks(&running, || testbed.observe(arm, step, is_settled))
+                    fpm.watching_locks(&running, || testbed.observe_settled(arm, step))
                 });
                 observed.map(|observed| (observed, Some((looked, locks))))
             }
             None => testbed
-                .observe(arm, step, is_settled)
+                .observe_settled(arm, step)
                 .map(|observed| (observed, None)),
         };
         let (driven, cpu) = match kind {
             PhaseKind::Knee => {
-                let (driven, looked) = with_cpu(&tiers, &mut drive);
+                let (driven, looked) = with_cpu(&tiers, drive);
                 (driven, Some(looked))
             }
             _ => (drive(), None),

@@ -1,10 +1,11 @@
 //! Doubles of those whom an application must talk to, standing in the lab.
 
-use super::{Standing, host_name, must_succeed, of_hosts};
+use super::{Arm, Standing, host_name, must_succeed, of_hosts};
 use crate::error::ExperimentError;
 use crate::testbed::Testbed;
 use kneepoint_lab::{HostInfo, HostPlan, Lab};
-use kneepoint_model::{Address, CommandSpec, Layer, PeerSpec, Scenario};
+use kneepoint_linux::cgroup;
+use kneepoint_model::{Address, CgroupPaths, CommandSpec, Layer, PeerSpec, Scenario};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// The lab's name for the host of the double of somebody.
@@ -121,6 +122,24 @@ fn spawn(
     Ok(())
 }
 
+/// The processes and control groups that account the CPU time of an arm's doubles with a host of their own. Those beside PHP
+/// are accounted with its host.
+pub(in crate::testbed) fn accounts(name: &str, arm: &Arm, lab: &Lab) -> Vec<(u32, CgroupPaths)> {
+    let hosts = (0..).map_while(|nth| lab.host(&host_of(name, nth)));
+    let accounts = hosts.flat_map(|host| {
+        let own = arm.processes.iter().filter(|it| it.host == host.name);
+        accounts_of(&host.cgroup, own.map(|it| it.pid))
+    });
+    accounts.collect()
+}
+
+/// The same of one host: its control group counts all of its processes at once.
+fn accounts_of(group: &CgroupPaths, pids: impl Iterator<Item = u32>) -> Vec<(u32, CgroupPaths)> {
+    let at_once = cgroup::cpu_s(group.cpuacct.as_deref(), group.cpu.as_deref()).is_some();
+    let most = if at_once { 1 } else { usize::MAX };
+    pids.take(most).map(|pid| (pid, group.clone())).collect()
+}
+
 /// The hosts an arm has in a lab: those of its tiers and of its doubles.
 pub(in crate::testbed) fn hosts(arm: &str, lab: &Lab) -> Vec<String> {
     let tiers = Layer::TIERS.into_iter().map(|layer| host_name(arm, layer));
@@ -135,6 +154,26 @@ mod tests {
     use super::*;
     use kneepoint_model::PeerKind;
     use std::time::Duration;
+
+    #[test]
+    fn what_a_control_group_counts_is_counted_once() {
+        let pids = |group: &CgroupPaths| {
+            let accounts = accounts_of(group, [7, 8].into_iter());
+            accounts
+                .into_iter()
+                .map(|(pid, _)| pid)
+                .collect::<Vec<u32>>()
+        };
+        assert_eq!(pids(&CgroupPaths::default()), [7, 8]);
+        let dir = tempfile::tempdir().expect("a directory");
+        let stat = "usage_usec 500\nuser_usec 400\nsystem_usec 100\n";
+        std::fs::write(dir.path().join("cpu.stat"), stat).expect("a file");
+        let group = CgroupPaths {
+            cpu: Some(dir.path().to_owned()),
+            ..CgroupPaths::default()
+        };
+        assert_eq!(pids(&group), [7]);
+    }
 
     #[test]
     fn hosts_are_made_once_for_each_name_and_not_for_loopback() {

@@ -2,16 +2,20 @@
 
 use crate::error::ExperimentError;
 use crate::testbed::Testbed;
+use crate::testbed::arm::doubles;
 use crate::testbed::rehearse::nowhere::Nowhere;
 use kneepoint_linux::machine::MemoryLeft;
+use kneepoint_load::Progress;
 use kneepoint_model::{LoadPoint, RunningTier};
 use kneepoint_telemetry::CpuAccount;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often what others use is looked at during a step.
 const A_SECOND: Duration = Duration::from_secs(1);
+/// How often the machine is looked at, so that the last look before the end of a load is near it.
+const A_MOMENT: Duration = Duration::from_millis(250);
 
 /// What others did so far in a load.
 pub(in crate::testbed) struct Others {
@@ -20,10 +24,12 @@ pub(in crate::testbed) struct Others {
     peak: Option<f64>,
 }
 
-/// The accounts of a load: of its whole, and of the time others count in.
+/// The accounts of a load: of its whole, and of the time in which requests were sent.
 struct Accounts {
     before: CpuAccount,
     begun: CpuAccount,
+    /// The last before no more were sent.
+    sending: CpuAccount,
     after: CpuAccount,
 }
 
@@ -63,12 +69,12 @@ impl Testbed {
     }
 
     /// Loads arms and says of each what a request took of the CPU, and what others took of the machine meanwhile. `load` says
-    /// when its load has begun: agents agree on a moment first, in which the stack has nothing to do and others have the
-    /// machine to themselves.
+    /// how its load goes. Agents agree on a moment first, and who waits for late responses may wait for the timeout: in both the
+    /// stack has little to do, which says nothing of the load.
     pub(in crate::testbed) fn attended<const N: usize>(
         &self,
         names: &[&str; N],
-        load: impl FnOnce(&(dyn Fn() + Sync)) -> Result<[LoadPoint; N], ExperimentError>,
+        load: impl FnOnce(&(dyn Fn(&Progress) + Sync)) -> Result<[LoadPoint; N], ExperimentError>,
     ) -> Result<[LoadPoint; N], ExperimentError> {
         has_memory_left()?;
         for name in names {
@@ -79,18 +85,30 @@ impl Testbed {
         let nowhere: Vec<_> = names.iter().map(count).collect();
         let before = self.cpu_account();
         let begun = OnceLock::new();
-        let begins = || {
+        let sending = Mutex::new(None);
+        let goes = |progress: &Progress| {
             if self.senders.are_several() {
-                begun.get_or_init(|| self.cpu_account());
+                begun.get_or_init(|| {
+                    let mut began = self.began.lock().unwrap_or_else(PoisonError::into_inner);
+                    *began = Instant::now().checked_sub(progress.elapsed);
+                    self.cpu_account()
+                });
+            }
+            if progress.elapsed <= progress.total {
+                self.look_again(&sending);
             }
         };
-        let loaded = load(&begins);
+        let loaded = load(&goes);
         let after = self.cpu_account();
         names.iter().try_for_each(|name| self.rest_jobs(name))?;
         let mut points = loaded?;
         let begun = begun.into_inner().flatten().or_else(|| before.clone());
+        let sending = sending.into_inner().unwrap_or_else(PoisonError::into_inner);
         let accounts = before.zip(begun).zip(after);
         let accounts = accounts.map(|((before, begun), after)| Accounts {
+            sending: sending
+                .filter(|it: &CpuAccount| it.since(&begun) >= A_SECOND)
+                .unwrap_or_else(|| after.clone()),
             before,
             begun,
             after,
@@ -107,26 +125,40 @@ impl Testbed {
                 accounts.note(point, &arm.running, own, cores);
             }
             if point.outcomes.failed() > 0 {
-                arm.check_alive(&self.lab)?;
+                arm.check_alive(name, &self.lab)?;
             }
         }
         Ok(points)
     }
 
+    /// Takes a new account where the last is older than a moment.
+    fn look_again(&self, last: &Mutex<Option<CpuAccount>>) {
+        let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.as_ref().is_none_or(|known| known.age() >= A_MOMENT) {
+            *last = self.cpu_account();
+        }
+    }
+
     /// What ran on the machine so far, of the lab and in all.
     fn cpu_account(&self) -> Option<CpuAccount> {
         let tiers = self.arms.values().flat_map(|arm| &arm.running);
-        CpuAccount::read_with(tiers, &self.senders.processes)
+        let arms = self.arms.iter();
+        let doubles = arms.flat_map(|(name, arm)| doubles::accounts(name, arm, &self.lab));
+        let own: Vec<_> = doubles.chain(self.senders.processes.clone()).collect();
+        CpuAccount::read_with(tiers, &own)
     }
 }
 
 /// No load begins on a machine that runs out of memory: its kernel would end other programs for it.
 fn has_memory_left() -> Result<(), ExperimentError> {
     match MemoryLeft::now().and_then(|left| left.shortage()) {
-        Some(shortage) => Err(ExperimentError::Died(format!(
-            "{shortage}, so no further load is driven. What was measured before is kept. Give the tiers less ([hosts] memory, \
-             [tune] memory), or use a larger machine"
-        ))),
+        Some(shortage) => Err(ExperimentError::Died {
+            arm: None,
+            words: format!(
+                "{shortage}, so no further load is driven. What was measured before is kept. Give the tiers less ([hosts] \
+                 memory, [tune] memory), or use a larger machine"
+            ),
+        }),
         None => Ok(()),
     }
 }
@@ -136,9 +168,9 @@ impl Accounts {
     /// whoever sent.
     fn note(&self, point: &mut LoadPoint, tiers: &[RunningTier], own: f64, cores: u32) {
         let cores = f64::from(cores.max(1));
-        let others = self.after.foreign_cores_since(&self.begun) / cores - own;
+        let others = self.sending.foreign_cores_since(&self.begun) / cores - own;
         point.health.foreign_share = Some(others.max(0.0));
-        point.health.idle_share = Some(self.after.idle_cores_since(&self.begun) / cores);
+        point.health.idle_share = Some(self.sending.idle_cores_since(&self.begun) / cores);
         let served = point.served_in_all();
         let is_own = |pid| tiers.iter().any(|tier| tier.pid == pid);
         let stack_s = self.after.for_requests_s_since(&self.before, is_own);

@@ -1,6 +1,6 @@
 //! Which processes and threads of a runtime are its workers.
 
-use super::NOT_THE_APPLICATION;
+use super::{PROBE, STATUS};
 use kneepoint_linux::file::read_once;
 use kneepoint_linux::process::{children, threads};
 use kneepoint_model::Workers as Kind;
@@ -51,15 +51,36 @@ fn named_threads(pid: u32, words: &str) -> io::Result<Vec<u32>> {
     Ok(tids.into_iter().filter(is_first).collect())
 }
 
-/// Whether a process is a worker of the application; `None` while it has no title of its own.
-pub(super) fn application_worker(pid: u32) -> Option<bool> {
+/// Whether a process is a worker of the application; `None` while it has no title of its own, or while that says too little.
+/// `all` are the workers of all pools.
+pub(super) fn application_worker(pid: u32, all: &[u32]) -> Option<bool> {
+    let pool = pool_of_process(pid)?;
+    let is_there = |name: &str| {
+        let mut pools = all.iter().filter_map(|pid| pool_of_process(*pid));
+        pools.any(|pool| pool == name)
+    };
+    serves_application(&pool, is_there)
+}
+
+/// Whether a pool serves the application. FPM adds a pool for the status of another, named after it. One that is called so
+/// may also be the application's own: then there is one named after it, and none that it is named after.
+fn serves_application(pool: &str, is_there: impl Fn(&str) -> bool) -> Option<bool> {
+    if pool == PROBE {
+        return Some(false);
+    }
+    let Some(of) = pool.strip_suffix(STATUS) else {
+        return Some(true);
+    };
+    if is_there(of) {
+        return Some(false);
+    }
+    is_there(&format!("{pool}{STATUS}")).then_some(true)
+}
+
+fn pool_of_process(pid: u32) -> Option<String> {
     let mut buffer = [0; 256];
     let title = read_once(&format!("/proc/{pid}/cmdline"), &mut buffer).ok()?;
-    pool_of(title).map(|pool| {
-        !NOT_THE_APPLICATION
-            .iter()
-            .any(|other| pool.ends_with(other))
-    })
+    pool_of(title).map(str::to_owned)
 }
 
 /// The pool in the title of a worker: `php-fpm: pool www`.
@@ -89,6 +110,20 @@ mod tests {
             pool_of(b"php-fpm: master process (/etc/php-fpm.conf)"),
             None
         );
+    }
+
+    #[test]
+    fn a_pool_whose_name_ends_like_one_for_status_may_be_the_applications() {
+        let serves =
+            |pool: &str, pools: &[&str]| serves_application(pool, |name| pools.contains(&name));
+        let usual = ["www", "www_status", "kneepoint-probe"];
+        let told = usual.map(|pool| serves(pool, &usual));
+        assert_eq!(told, [Some(true), Some(false), Some(false)]);
+        let odd = ["shop_status", "shop_status_status", "my-kneepoint-probe"];
+        let told = odd.map(|pool| serves(pool, &odd));
+        assert_eq!(told, [Some(true), Some(false), Some(true)]);
+        // Its workers of the application have not been forked yet.
+        assert_eq!(serves("www_status", &["www_status"]), None);
     }
 
     proptest! {

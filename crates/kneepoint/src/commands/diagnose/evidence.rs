@@ -4,10 +4,12 @@ use crate::args::RulesArgs;
 use crate::session::{print, write_text};
 use anyhow::{Context as _, Result, bail};
 use kneepoint_diagnosis::{Evidence, diagnose};
+use kneepoint_experiment::record::secrets_of;
 use kneepoint_model::redact::{Redact as _, Secrets};
 use kneepoint_model::units::format_share;
 use kneepoint_model::{Finding, Scenario};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::path::Path;
 
 /// The form of the file.
@@ -22,23 +24,57 @@ struct Document {
 /// Writes the evidence of a scenario's stack to a file, without what is secret.
 ///
 /// # Errors
-/// The file cannot be written.
-pub(super) fn write(mut evidence: Evidence, scenario: &Scenario, path: &Path) -> Result<()> {
-    let mut secrets = Secrets::default();
-    secrets.know(scenario);
-    evidence.stack.redact(&secrets);
-    for phase in &mut evidence.phases {
-        phase.load.redact(&secrets);
-        let lines = phase.log.iter_mut().map(|event| &mut event.example);
-        lines.for_each(|line| secrets.prose(line));
+/// The file cannot be written, or could not be read again.
+pub(super) fn write(evidence: &Evidence, scenario: &Scenario, path: &Path) -> Result<()> {
+    let secrets = secrets_of(scenario);
+    let mut evidence = evidence.clone();
+    hide(&mut evidence, &secrets);
+    // JSON has no infinity.
+    if let Some(limit_hz) = &mut evidence.limit_hz {
+        limit_hz.high = limit_hz.high.min(f64::MAX);
     }
     let document = Document {
         schema: SCHEMA.to_owned(),
         evidence,
     };
     let mut json = serde_json::to_value(&document)?;
+    if let Some(chains) = json.pointer_mut("/evidence/chains") {
+        hide_in_texts(chains, &secrets);
+    }
     secrets.everywhere(&mut json);
-    write_text(path, &serde_json::to_string(&json)?)
+    let text = serde_json::to_string(&json)?;
+    serde_json::from_str::<Document>(&text)
+        .context("a number in the evidence is none, so that nothing could read the file")?;
+    write_text(path, &text)
+}
+
+/// Hides what a record of the run hides as well.
+fn hide(evidence: &mut Evidence, secrets: &Secrets) {
+    evidence.stack.redact(secrets);
+    for phase in &mut evidence.phases {
+        phase.load.redact(secrets);
+        let lines = phase.log.iter_mut().map(|event| &mut event.example);
+        lines.for_each(|line| secrets.prose(line));
+    }
+    if let Some(calls) = &mut evidence.calls {
+        calls.redact(secrets);
+    }
+    for stacks in [&mut evidence.stacks, &mut evidence.knee_stacks] {
+        stacks.iter_mut().for_each(|it| it.redact(secrets));
+    }
+}
+
+fn hide_in_texts(json: &mut Value, secrets: &Secrets) {
+    match json {
+        Value::String(text) => secrets.prose(text),
+        Value::Array(items) => items
+            .iter_mut()
+            .for_each(|item| hide_in_texts(item, secrets)),
+        Value::Object(fields) => fields
+            .values_mut()
+            .for_each(|item| hide_in_texts(item, secrets)),
+        _ => {}
+    }
 }
 
 /// Says what the rules of this version make of a file of evidence.
@@ -80,7 +116,9 @@ fn listed(findings: &[Finding]) -> String {
 mod tests {
     use super::*;
     use kneepoint_diagnosis::{Phase, PhaseKind};
-    use kneepoint_model::{Layer, LoadPoint, LogEvent, LogKind, SeriesSet};
+    use kneepoint_model::{
+        CallKind, CallTrace, Interval, Layer, LoadPoint, LogEvent, LogKind, SeriesSet, TracedCall,
+    };
 
     #[test]
     fn evidence_is_read_as_it_was_written_but_for_secrets() {
@@ -92,21 +130,40 @@ mod tests {
             count: 1,
             example: example.to_owned(),
         };
-        let phase = Phase {
-            kind: PhaseKind::Knee,
-            load: LoadPoint::default(),
-            series: SeriesSet::default(),
-            log: vec![log("redis://user:hunter2@cache refused")],
+        let lines = vec![log("redis://user:hunter2@cache refused")];
+        let (kind, load) = (PhaseKind::Knee, LoadPoint::default());
+        let phase = Phase::new(kind, load, SeriesSet::default(), lines);
+        let asked = TracedCall {
+            route: "GET /".to_owned(),
+            kind: CallKind::Http,
+            what: "GET https://api.example/?token=hunter2".to_owned(),
+            peer: String::new(),
+            through: String::new(),
+            place: None,
+            own: None,
+            count: 1,
+            failed: 0,
+            most: 1,
+            answer_bytes: 0,
+            waited_us: 0,
         };
         let evidence = Evidence {
             phases: vec![phase],
             memory_budget_bytes: Some(1 << 30),
+            limit_hz: Some(Interval {
+                low: 1.0,
+                estimate: 2.0,
+                high: f64::INFINITY,
+            }),
+            calls: Some(CallTrace {
+                calls: vec![asked],
+                ..CallTrace::default()
+            }),
             ..Evidence::default()
         };
-        let plain =
-            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../apps/plain/kneepoint.toml");
+        let plain = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../apps/plain/kneepoint.toml");
         let scenario = crate::config::load(&plain).expect("apps/plain");
-        write(evidence, &scenario, &path).expect("written");
+        write(&evidence, &scenario, &path).expect("written");
         let text = std::fs::read_to_string(&path).expect("a file");
         assert!(!text.contains("hunter2"), "{text}");
         let read: Document = serde_json::from_str(&text).expect("evidence");

@@ -104,9 +104,10 @@ fn is_right(account: &Account) {
         of.map_or(0.0, |one| one.share)
     };
     let (plugin, package) = (share(FILES[1].0), share(FILES[2].0));
+    // Three to one; of some two hundred stacks, of which a sixth is the package's, chance makes three quarters more or less.
     let ratio = plugin / package;
     assert!(
-        (2.0..4.5).contains(&ratio),
+        (1.7..5.3).contains(&ratio),
         "{plugin} to {package}: {code:#?}"
     );
     assert!(share(FILES[3].0) < 0.15, "naps take no CPU: {code:#?}");
