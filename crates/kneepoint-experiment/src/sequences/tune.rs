@@ -332,8 +332,10 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
                 self.look_again(current, "Limit after the changes so far")?;
                 continue;
             }
-            let left = worth_trying(&seen.findings, Confidence::Noted)
-                .any(|(_, settings)| !self.tried.contains(settings));
+            let left =
+                worth_trying(&seen.findings, Confidence::Noted).any(|(finding, settings)| {
+                    !self.tried.contains(settings) && !undecided::is_little(finding, 1.0)
+                });
             current.seen = Some(seen);
             if !left {
                 return Ok(());
@@ -360,14 +362,15 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
     }
 
     /// Tries the remedies of one diagnosis, the first cause first and what is merely noted last: a setting that
-    /// looks wrong and does not bind is worth an A/B that says so. True when one was kept.
+    /// looks wrong and does not bind is worth an A/B that says so, unless it is known to be worth next to nothing. True when
+    /// one was kept.
     fn round(
         &mut self,
         current: &mut Current,
         evidence: &Evidence,
         findings: &[Finding],
     ) -> Result<bool, ExperimentError> {
-        let mut won = false;
+        let (mut won, mut faster) = (false, 1.0);
         let tries: Vec<(Finding, Vec<Setting>)> = worth_trying(findings, Confidence::Noted)
             .filter(|(_, settings)| !self.tried.contains(*settings))
             .map(|(finding, settings)| (finding.clone(), settings.to_vec()))
@@ -377,8 +380,14 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
             if self.tried.contains(settings) {
                 continue;
             }
+            // It may be worth more once what binds is mended.
+            if undecided::is_little(finding, faster) {
+                self.leave_undecided(finding, settings);
+                continue;
+            }
             // What is merely noted takes no time from what is suspected.
             let rest = tries[nth..].iter();
+            let rest = rest.filter(|(other, _)| !undecided::is_little(other, faster));
             let rest = rest.filter(|(other, _)| suspected(other) || !suspected(finding));
             let Some(pairs) = self.affordable(rest.count(), true) else {
                 self.leave_undecided(finding, settings);
@@ -390,12 +399,30 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
                 not_tried(self.recorder, finding, settings, &objections.join("; "));
                 continue;
             }
-            won |= self.try_one(current, finding, settings, pairs)?;
+            // A note whose part nobody knows may bind all the same, and then by much: few pairs show that.
+            let is_known = suspected(finding) || finding.weight > 0.0;
+            let pairs = if is_known {
+                pairs
+            } else {
+                pairs.min(MIN_PAIRS)
+            };
+            if self.try_one(current, finding, settings, pairs)? {
+                won = true;
+                faster *= self.last_gain();
+            }
         }
         Ok(won)
     }
 
-    /// There is no time to try a remedy: whether it helps is not known.
+    /// By how much the change that was kept last made the stack faster; 1 where that has no number.
+    fn last_gain(&self) -> f64 {
+        let mut decisions = self.recorder.run().decisions.iter();
+        let kept = decisions.rfind(|decision| decision.kept);
+        let ratio = kept.and_then(|decision| decision.effect.ratio);
+        ratio.map_or(1.0, |ratio| ratio.estimate.max(1.0))
+    }
+
+    /// A remedy is not tried, since there is no time for it or it is worth too little: whether it helps is not known.
     fn leave_undecided(&mut self, finding: &Finding, settings: &[Setting]) {
         self.decide(finding, settings, &untried(settings));
     }

@@ -11,7 +11,8 @@ use kneepoint_model::{Finding, Run};
 
 /// What the words on the changes mean, where reports tell them.
 pub(crate) const LEGEND: &str = "kept: shown to help; dropped: shown not to, so the simpler stays; undecided: the run was too short \
-     or the machine too busy to tell; not tried: there was no time left for it, or the stack failed with it";
+     or the machine too busy to tell; not tried: there was no time left for it, it is worth \
+     too little to be shown, or the stack failed with it";
 
 /// What heads the changes of [`recommended`].
 pub(crate) const RECOMMENDED: &str =

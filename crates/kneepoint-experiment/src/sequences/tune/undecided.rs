@@ -1,10 +1,21 @@
 //! What is said of a change that could be judged neither way, beside what its comparison measured.
 
 use kneepoint_model::units::format_share;
-use kneepoint_model::{Effect, Finding};
+use kneepoint_model::{Confidence, Effect, Finding};
 use kneepoint_planner::ab::WORTH;
 use kneepoint_planner::tune::Costs;
 use std::time::Duration;
+
+/// Part of the limit that a note must be worth at least for its change to be tried \[ours\]: to show so little takes many times what
+/// a tuning has for a change.
+const WORTH_A_TRY: f64 = 0.4 * WORTH;
+
+/// Whether a finding is known to be worth so little that no comparison would show it. What was kept since it was judged made
+/// the stack this much faster, and so its part of a request that much larger (Amdahl's law).
+pub(super) fn is_little(finding: &Finding, faster: f64) -> bool {
+    let is_known = finding.weight > 0.0 && finding.confidence == Confidence::Noted;
+    is_known && finding.weight * faster.max(1.0) < WORTH_A_TRY
+}
 
 /// Why a change was not tried, what would decide it, and what it is expected to gain; `left` is what was left of the budget.
 pub(super) fn in_words(
@@ -17,6 +28,12 @@ pub(super) fn in_words(
         "" => String::new(),
         gain => format!("; expected: {gain}"),
     };
+    if !effect.was_measured() && is_little(finding, 1.0) {
+        return format!(
+            "it is worth about {} of the limit, which no comparison in this time would show{expected}",
+            format_share(finding.weight)
+        );
+    }
     if !effect.was_measured() {
         return format!(
             "the last {:.0} s were kept for what may gain more and for the final measurements; a longer --budget would \
@@ -41,10 +58,10 @@ pub(super) fn in_words(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kneepoint_model::{Confidence, Interval, Layer};
+    use kneepoint_model::{Interval, Layer};
 
-    fn check(pairs: u32, seen: Option<(Interval, f64)>, expected_gain: &str, words: &str) {
-        let finding = Finding {
+    fn finding(expected_gain: &str) -> Finding {
+        Finding {
             code: "RDS-01".into(),
             arm: String::new(),
             title: String::new(),
@@ -57,7 +74,11 @@ mod tests {
             weight: 0.1,
             source: String::new(),
             effects: Vec::new(),
-        };
+        }
+    }
+
+    fn check(pairs: u32, seen: Option<(Interval, f64)>, expected_gain: &str, words: &str) {
+        let finding = finding(expected_gain);
         let effect = Effect {
             quantity: "capacity".into(),
             ratio: seen.map(|(ratio, _)| ratio),
@@ -79,6 +100,29 @@ mod tests {
             "the last 95 s were kept for what may gain more and for the final measurements; a longer --budget would decide it; \
              expected: a tenth of R*, from what connecting takes",
         );
+    }
+
+    #[test]
+    fn a_note_that_is_known_to_be_worth_next_to_nothing_is_not_tried() {
+        let of = |confidence, weight| Finding {
+            confidence,
+            weight,
+            ..finding("")
+        };
+        let little = of(Confidence::Noted, 0.002);
+        assert!(is_little(&little, 1.0));
+        // A hundredth of a request is a twentieth of one that takes a fifth of the time.
+        let more = of(Confidence::Noted, 0.01);
+        assert!(is_little(&more, 1.0) && !is_little(&more, 5.0));
+        assert!(!is_little(&of(Confidence::Noted, 0.04), 1.0));
+        // What nobody knows the part of is tried, and so is what is suspected.
+        assert!(!is_little(&of(Confidence::Noted, 0.0), 1.0));
+        assert!(!is_little(&of(Confidence::Suspected, 0.002), 1.0));
+        let left = Duration::from_secs(95);
+        let told = in_words(&little, &Effect::default(), &Costs::default(), left);
+        let words =
+            "it is worth about 0.2 % of the limit, which no comparison in this time would show";
+        assert_eq!(told, words);
     }
 
     #[test]
