@@ -23,10 +23,11 @@ pub fn account(evidence: &Evidence) -> Account {
         return Account::default();
     };
     let requests = finished(phase);
-    let cpu = cpu::parts(evidence, &phase.whole(), requests);
+    let whole = phase.whole();
+    let cpu = cpu::parts(evidence, &whole, requests);
     let stacks = sampled(evidence, phase);
     let code = stacks.map(code::account).filter(|code| code.stacks > 0);
-    let fall = crate::waterfall(phase, &evidence.stack);
+    let fall = waterfall::of_whole(&whole, &evidence.stack);
     let time = time::parts(
         &fall,
         &cpu,

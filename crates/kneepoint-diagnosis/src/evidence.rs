@@ -114,6 +114,9 @@ impl PhaseKind {
 /// fewer dynamic pages than this are not expected \[ours\].
 const CONNECTIONS_ONLY: f64 = 0.1;
 
+/// Share of the time in which every task waits for memory, from which on it is short \[ours\].
+pub(crate) const MEMORY_SHORT: f64 = 0.01;
+
 /// Workers asleep in one call on one peer, on average over a phase.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Wait {
@@ -222,7 +225,8 @@ impl Phase {
     /// on average over both, a CPU that was used up looks idle.
     pub(crate) fn whole(&self) -> Self {
         let mut whole = self.clone();
-        whole.series.append(&self.afterwards);
+        let afterwards = std::mem::take(&mut whole.afterwards);
+        whole.series.append(&afterwards);
         whole
     }
 
@@ -272,6 +276,12 @@ impl Phase {
     /// CPU time of a tier for each request the PHP pool accepted, in ms.
     pub(crate) fn cpu_ms(&self, layer: Layer) -> Option<f64> {
         Some(self.cores_used(layer)? / self.pool_hz() * 1e3)
+    }
+
+    /// Share of the time in which every task waits for memory; `None` where the kernel does not count it.
+    pub(crate) fn memory_stall(&self) -> Option<f64> {
+        self.series
+            .rate(Layer::Generator, metric::PSI_MEMORY_FULL_S)
     }
 
     /// Cores a tier used on average.
@@ -337,7 +347,7 @@ impl Phase {
     }
 
     /// Until when telemetry looked, in seconds since the load began: logs are read as long.
-    fn looked_s(&self) -> f64 {
+    fn observed_s(&self) -> f64 {
         let all = self.series.series.iter().chain(&self.afterwards.series);
         let ends = all.filter_map(|series| series.points.last());
         ends.map(|point| point.0).fold(self.load.window_s, f64::max)
@@ -348,7 +358,7 @@ impl Phase {
     pub(crate) fn starts_hz(&self) -> Option<f64> {
         let counted = self.series.rate(Layer::Php, metric::WORKER_STARTS);
         let logged = self.logged(Layer::Php, LogKind::WorkerRecycled);
-        let logged = logged.map(|event| event.count as f64 / self.looked_s().max(1.0));
+        let logged = logged.map(|event| event.count as f64 / self.observed_s().max(1.0));
         counted.into_iter().chain(logged).reduce(f64::max)
     }
 
@@ -385,15 +395,8 @@ pub(crate) struct Logged {
     pub(crate) example: String,
     /// Conditions of the first phase that had some.
     pub(crate) conditions: String,
-    /// Whether there were more than the SLO tolerates failures, in a phase below the limit.
-    pub(crate) below: bool,
-}
-
-impl Logged {
-    /// Whether it happened without the stack being offered more than it can do, more often than the SLO tolerates failures.
-    pub(crate) fn below_the_limit(&self) -> bool {
-        self.below
-    }
+    /// Whether there were more than the SLO tolerates failures, in a phase in which the stack was not offered more than it can do.
+    pub(crate) below_the_limit: bool,
 }
 
 impl Evidence {
@@ -447,7 +450,7 @@ impl Evidence {
             count: hits.iter().map(|(_, event)| event.count).sum(),
             example: event.example.clone(),
             conditions: first.conditions(),
-            below: hits.iter().any(|(phase, event)| {
+            below_the_limit: hits.iter().any(|(phase, event)| {
                 let tolerated = self.slo.errors * phase.load.arrivals as f64;
                 phase.kind != PhaseKind::Over && event.count as f64 >= tolerated
             }),

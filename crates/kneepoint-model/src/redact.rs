@@ -119,16 +119,12 @@ impl Secrets {
 
     /// Hides the values that are known to be secret in every text of a JSON value.
     pub fn everywhere(&self, json: &mut serde_json::Value) {
-        match json {
-            serde_json::Value::String(text) => self.known(text),
-            serde_json::Value::Array(items) => {
-                items.iter_mut().for_each(|item| self.everywhere(item));
-            }
-            serde_json::Value::Object(fields) => {
-                fields.values_mut().for_each(|item| self.everywhere(item));
-            }
-            _ => {}
-        }
+        each_text(json, &mut |text| self.known(text));
+    }
+
+    /// The same for each text as [`Self::prose`]: also what looks secret.
+    pub fn prose_everywhere(&self, json: &mut serde_json::Value) {
+        each_text(json, &mut |text| self.prose(text));
     }
 
     fn is_secret(&self, name: &str) -> bool {
@@ -173,6 +169,19 @@ impl Secrets {
         } else if !value.is_empty() {
             HIDDEN.clone_into(value);
         }
+    }
+}
+
+fn each_text(json: &mut serde_json::Value, change: &mut dyn FnMut(&mut String)) {
+    match json {
+        serde_json::Value::String(text) => change(text),
+        serde_json::Value::Array(items) => {
+            items.iter_mut().for_each(|item| each_text(item, change));
+        }
+        serde_json::Value::Object(fields) => {
+            fields.values_mut().for_each(|item| each_text(item, change));
+        }
+        _ => {}
     }
 }
 

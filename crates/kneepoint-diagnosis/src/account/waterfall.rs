@@ -32,7 +32,11 @@ pub(crate) const WAITING: &str = "PHP waiting: ";
 /// telemetry did not deliver is named in `little` and stays within the rest.
 #[must_use]
 pub fn waterfall(phase: &Phase, stack: &Stack) -> Waterfall {
-    let phase = &phase.whole();
+    of_whole(&phase.whole(), stack)
+}
+
+/// The same of a phase with all that was sampled.
+pub(crate) fn of_whole(phase: &Phase, stack: &Stack) -> Waterfall {
     let (response_ms, finished_hz) = mean_response(phase);
     let mut parts = Vec::new();
     let mut remarks = Vec::new();

@@ -53,7 +53,7 @@ pub(crate) fn no_slot_left(
         .suspected_if(
             refused
                 .as_ref()
-                .is_some_and(|refused| evidence.refusals_bind(refused.below_the_limit())),
+                .is_some_and(|refused| evidence.refusals_bind(refused.below_the_limit)),
         );
     if let Some(refused) = refused {
         verdict = verdict.under(

@@ -3,7 +3,7 @@
 use crate::evidence::{CPU_HEADROOM, Wait};
 use crate::rule::prelude::*;
 use crate::saturation::pool::PoolState;
-use crate::saturation::waits::{CONGESTED, Part};
+use crate::saturation::waits::Part;
 use kneepoint_model::Remedy;
 
 /// Share of the time of busy workers that waits take, from which on they are most of what a request does \[ours\].
@@ -22,10 +22,6 @@ pub(crate) fn mostly_waits(rule: &Rule, evidence: &Evidence) -> Option<Finding> 
     // In a small pool that is used up its size is the matter, as long as the tier answers as fast as it does alone.
     let small = PoolState::read(evidence, evidence.stressed()?)
         .is_some_and(|pool| pool.exhausted() && !pool.is_ample(evidence));
-    let waits_ms = |phase| Part::in_phase(phase, part.peer());
-    let congested = waits_ms(evidence.phase(PhaseKind::Low))
-        .zip(waits_ms(evidence.stressed()))
-        .is_some_and(|(alone_ms, full_ms)| full_ms >= CONGESTED * alone_ms);
     let mut verdict = rule
         .finds(
             layer,
@@ -41,7 +37,7 @@ pub(crate) fn mostly_waits(rule: &Rule, evidence: &Evidence) -> Option<Finding> 
     verdict
         .inside(evidence.seen_waiting(|wait| part.is_it(wait)))
         .inside(evidence.seen_longest(CallKind::Query))
-        .suspected_if(!small || congested)
+        .suspected_if(!small || part.congested(evidence))
         .weight(part.share)
         .refuted_by(format!("the same limit when {layer} answers at once"))
         .remedy(slow_peer(evidence, layer))

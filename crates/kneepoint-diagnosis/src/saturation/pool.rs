@@ -36,10 +36,8 @@ pub(crate) struct PoolState {
     pub(crate) pinned: f64,
     /// Most there can be.
     pub(crate) max: f64,
-    /// Requests that wait on average: in the accept queue, and in the runtime where it keeps a queue of its own.
-    pub(crate) queue: f64,
     /// Busy ones and waiting requests once the pool had time to fill: where a load far above the limit begins at rest, pages of a
-    /// second or more fill it for seconds.
+    /// second or more fill it for seconds. Requests wait in the accept queue, and in the runtime where it keeps a queue of its own.
     filled: (f64, f64),
     /// Requests accepted per second.
     pub(crate) hz: f64,
@@ -67,12 +65,12 @@ impl PoolState {
             phase.during(window_s / 2.0, window_s)
         });
         let late = late.and_then(|late| Some((self::busy(&late)?, queued(&late))));
+        let filled = late.map_or((busy, queue), |late| (late.0.max(busy), late.1.max(queue)));
         Some(Self {
             busy: busy.min(max),
             pinned: phase.pinned().unwrap_or(0.0),
             max,
-            queue,
-            filled: late.map_or((busy, queue), |late| (late.0.max(busy), late.1.max(queue))),
+            filled: (filled.0.min(max), filled.1),
             hz: phase.pool_hz(),
             blocked: blocked_share(phase, busy),
         })
@@ -94,8 +92,7 @@ impl PoolState {
     pub(crate) fn describe(&self) -> String {
         let (busy, queue) = self.filled;
         format!(
-            "{:.1} of at most {:.0} workers busy, {queue:.1} requests queue before them",
-            busy.min(self.max),
+            "{busy:.1} of at most {:.0} workers busy, {queue:.1} requests queue before them",
             self.max
         )
     }
@@ -188,8 +185,7 @@ pub(crate) fn memory_cap(evidence: &Evidence) -> Option<f64> {
 /// The size at which the pool stops being the limit: enough workers to use the CPU that was left, at least twice as
 /// many as now and a few for each core, within the memory. `cpu_share` is what was used while the pool was exhausted.
 pub(crate) fn sufficient_size(evidence: &Evidence, pool: &PoolState, cpu_share: f64) -> f64 {
-    let by_little =
-        LITTLE_HEADROOM * pool.filled.0.min(pool.max) / cpu_share.clamp(1.0 / LARGEST_STEP, 1.0);
+    let by_little = LITTLE_HEADROOM * pool.filled.0 / cpu_share.clamp(1.0 / LARGEST_STEP, 1.0);
     let wanted = by_little
         .ceil()
         .max(2.0 * pool.max)

@@ -11,7 +11,7 @@ use kneepoint_model::units::format_share;
 const DOMINANT: f64 = 0.5;
 /// Wait per request under load over that at low load, from which on the peer itself is congested \[ours\]: a peer
 /// with a fixed latency answers as fast under load.
-pub(crate) const CONGESTED: f64 = 2.0;
+const CONGESTED: f64 = 2.0;
 
 /// The one thing most workers of an exhausted pool wait for.
 pub(crate) struct Blocked<'a> {
@@ -71,15 +71,10 @@ impl<'a> Blocked<'a> {
         self.waits.first()?.layer()
     }
 
-    /// Whether there are workers enough that a peer of ordinary speed would not hold all of them. In a small pool
-    /// its size is the matter, however each of its workers spends its time.
-    pub(crate) fn has_ample_pool(&self, evidence: &Evidence) -> bool {
-        self.pool.is_ample(evidence)
-    }
-
     /// Whether the peer answers more slowly under load, so that more workers would only queue there.
     pub(crate) fn congested(&self) -> bool {
-        self.low_ms.is_some_and(|low| self.ms >= CONGESTED * low)
+        self.low_ms
+            .is_some_and(|low_ms| is_congested(self.ms, low_ms))
     }
 
     /// Whether a wait, as a label, is one of these.
@@ -147,9 +142,12 @@ impl<'a> Part<'a> {
         })
     }
 
-    /// Time a request waits for a peer in a phase, in ms.
-    pub(crate) fn in_phase(phase: Option<&Phase>, peer: &str) -> Option<f64> {
-        ms_per_request(phase?, peer)
+    /// Whether the peer answers more slowly under load; not where nobody measured it at low load.
+    pub(crate) fn congested(&self, evidence: &Evidence) -> bool {
+        let waits_ms = |phase| ms_per_request(phase?, self.peer());
+        waits_ms(evidence.stressed())
+            .zip(waits_ms(evidence.phase(PhaseKind::Low)))
+            .is_some_and(|(full_ms, low_ms)| is_congested(full_ms, low_ms))
     }
 
     /// Whether a wait, as a label, is one of these.
@@ -171,6 +169,11 @@ impl<'a> Part<'a> {
             format_share(self.share)
         )
     }
+}
+
+/// Whether a request waits so much longer under load than at low load, in ms each, that the peer itself is congested.
+fn is_congested(full_ms: f64, low_ms: f64) -> bool {
+    full_ms >= CONGESTED * low_ms
 }
 
 /// The first phase in which at least this share of the busy workers, and one of them, sit in waits of a kind while the

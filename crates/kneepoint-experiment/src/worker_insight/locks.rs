@@ -49,8 +49,8 @@ pub(super) fn watch(mut watch: LockWatch, stop: &AtomicBool) -> Looked<Vec<Look>
     }
 }
 
-/// The looks of this time, in seconds since the first. One at which the database did not answer says of nobody that he does not wait: it is left out,
-/// unless it never did.
+/// The looks of this time, in seconds since the first. One at which the database did not answer says of nobody that he does not
+/// wait: it is left out, unless it never did.
 pub(crate) fn of_load(mut looks: Vec<Look>, load_s: &RangeInclusive<f64>) -> Vec<Vec<LockWait>> {
     looks.retain(|look| load_s.contains(&look.at.as_secs_f64()));
     if looks.iter().any(|look| look.answered) {

@@ -35,7 +35,7 @@ pub(crate) static RULE: Rule = Rule {
 fn check(evidence: &Evidence) -> Option<Finding> {
     let logged = evidence.logged(RULE.layers, LogKind::NoFileDescriptors)?;
     let layer = logged.layer;
-    let binds = evidence.refusals_bind(logged.below_the_limit());
+    let binds = evidence.refusals_bind(logged.below_the_limit);
     let mut verdict = RULE.finds(
         layer,
         format!("the {layer} server has no file descriptor left"),

@@ -1,6 +1,5 @@
 //! NGX-01: nginx has no connection slot left.
 
-use crate::evidence::Logged;
 use crate::rule::prelude::*;
 
 /// The value to write at least (catalogue NGX-01).
@@ -53,7 +52,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
         .iter()
         .filter(|phase| phase.kind != PhaseKind::Over)
         .any(|phase| dropped(phase, layer).is_some());
-    let below = drops_below || logged.as_ref().is_some_and(Logged::below_the_limit);
+    let below = drops_below || logged.as_ref().is_some_and(|it| it.below_the_limit);
     let mut verdict = RULE
         .finds(layer, RULE.title)
         .suspected_if(evidence.refusals_bind(below))

@@ -1,6 +1,5 @@
 //! RDS-02: Redis has no client slot left.
 
-use crate::evidence::Logged;
 use crate::rule::prelude::*;
 use crate::saturation::pool::SPARE_CONNECTIONS;
 
@@ -53,7 +52,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
     if refused.is_none() && rejected.is_none() {
         return None;
     }
-    let below = below_too || refused.as_ref().is_some_and(Logged::below_the_limit);
+    let below = below_too || refused.as_ref().is_some_and(|it| it.below_the_limit);
     let mut verdict = RULE
         .finds(Layer::Cache, RULE.title)
         .suspected_if(evidence.refusals_bind(below))

@@ -43,9 +43,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
     let refused = evidence.phases.iter().find(|phase| {
         evidence.stack.tier(Layer::Web).is_none() && phase.load.outcomes.of(Outcome::Refused) > 0
     });
-    let below = logged
-        .as_ref()
-        .is_some_and(|logged| logged.below_the_limit())
+    let below = logged.as_ref().is_some_and(|logged| logged.below_the_limit)
         || refused.is_some_and(|phase| phase.kind != PhaseKind::Over);
     let phase = match (&logged, refused) {
         (None, None) => return None,

@@ -61,7 +61,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
         (Some(used), _) => (used.layer, Some(used.range), true),
         (None, Some(logged)) => {
             let set = evidence.stack.setting(logged.layer, RANGE);
-            let binds = evidence.refusals_bind(logged.below_the_limit());
+            let binds = evidence.refusals_bind(logged.below_the_limit);
             (logged.layer, set.map(count_of_range), binds)
         }
         (None, None) => return None,

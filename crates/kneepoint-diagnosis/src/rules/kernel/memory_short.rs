@@ -1,13 +1,12 @@
 //! KRN-08: everything waits for memory.
 
+use crate::evidence::MEMORY_SHORT;
 use crate::rule::prelude::*;
 use crate::saturation::pool::worker_bytes;
 use kneepoint_model::units::format_bytes;
 
 /// Share of the time in which every task waits for memory, from which on it binds \[ours\].
 const BINDS: f64 = 0.05;
-/// The same from which on it is worth a note \[ours\].
-const NOTICEABLE: f64 = 0.01;
 
 pub(crate) static RULE: Rule = Rule {
     code: "KRN-08",
@@ -43,12 +42,9 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(evidence: &Evidence) -> Option<Finding> {
     let phase = evidence.stressed()?;
-    let full = phase
-        .series
-        .rate(Layer::Generator, metric::PSI_MEMORY_FULL_S)
-        .unwrap_or(0.0);
+    let full = phase.memory_stall().unwrap_or(0.0);
     let killed = evidence.logged(RULE.layers, LogKind::OutOfMemory);
-    if full < NOTICEABLE && killed.is_none() {
+    if full < MEMORY_SHORT && killed.is_none() {
         return None;
     }
     let takes = |layer: Layer| Some((layer, evidence.largest(layer, metric::PSS_BYTES)?));
@@ -58,7 +54,7 @@ fn check(evidence: &Evidence) -> Option<Finding> {
         .max_by(|a, b| a.1.total_cmp(&b.1));
     let layer = most.map_or(Layer::Php, |(layer, _)| layer);
     let mut verdict = RULE.finds(layer, RULE.title);
-    if full >= NOTICEABLE {
+    if full >= MEMORY_SHORT {
         verdict = verdict.measured(
             format!(
                 "every task waits for memory {} of the time",

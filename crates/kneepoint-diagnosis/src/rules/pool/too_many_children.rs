@@ -1,5 +1,6 @@
 //! FPM-02: more workers than the memory or the cores can carry.
 
+use crate::evidence::MEMORY_SHORT;
 use crate::rule::prelude::*;
 use crate::saturation::pool::{
     PoolState, WORKERS_PER_CORE, memory_cap, memory_limit, resize, size_key, worker_bytes,
@@ -13,8 +14,6 @@ const RUNNING_PER_CORE: f64 = 6.0;
 const FALLING: f64 = 0.9;
 /// CPU stall from which on (catalogue FPM-02): some task waited for a CPU in this share of the time.
 const STALLED: f64 = 0.2;
-/// Share of the time in which every task waits for memory, from which on it is short \[ours\].
-const SHORT: f64 = 0.01;
 /// Workers per core that make a crowd, whatever they cost \[ours\]: 100 on four cores beat 218 in field report S2,
 /// and 100 beat 250 in S5.
 const CROWD_PER_CORE: f64 = 25.0;
@@ -64,12 +63,8 @@ fn over_memory(evidence: &Evidence) -> Option<Finding> {
     }
     // Workers are not all as large as the largest, and not all may ever be there: where nothing was short, it is a risk.
     let held = evidence.largest(Layer::Php, metric::PSS_BYTES);
-    let short = evidence.phases.iter().any(|phase| {
-        let waited = phase
-            .series
-            .rate(Layer::Generator, metric::PSI_MEMORY_FULL_S);
-        waited.is_some_and(|share| share >= SHORT)
-    });
+    let mut stalls = evidence.phases.iter().filter_map(Phase::memory_stall);
+    let short = stalls.any(|share| share >= MEMORY_SHORT);
     let killed = evidence.logged(&[Layer::Php], LogKind::OutOfMemory);
     let is_short = short || killed.is_some() || held.is_none_or(|held| held > limit);
     RULE.finds(

@@ -63,7 +63,7 @@ fn waits_for_tier(evidence: &Evidence) -> Option<Finding> {
         return None;
     }
     let php_ms = blocked.phase.cpu_ms(Layer::Php)?;
-    let slow = blocked.ms >= SLOW * php_ms && blocked.has_ample_pool(evidence);
+    let slow = blocked.ms >= SLOW * php_ms && blocked.pool.is_ample(evidence);
     let mut verdict = RULE
         .finds(
             layer,

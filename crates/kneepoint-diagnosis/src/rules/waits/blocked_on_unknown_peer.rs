@@ -91,7 +91,7 @@ fn asleep(evidence: &Evidence) -> Option<Finding> {
         .inside(evidence.seen_waiting(|wait| blocked.is_it(wait)))
         .inside(evidence.seen_calls(CallKind::Http, |call| blocked.has_peer(&call.peer)))
         // A pause of a fixed length is the application's own; that a small pool cannot bridge it is the pool's matter.
-        .suspected_if(blocked.congested() || blocked.has_ample_pool(evidence))
+        .suspected_if(blocked.congested() || blocked.pool.is_ample(evidence))
         .weight(blocked.workers / blocked.pool.busy)
         .refuted_by("the same limit without the wait")
         .remedy(advice(evidence))

@@ -9,7 +9,6 @@ use kneepoint_model::redact::{Redact as _, Secrets};
 use kneepoint_model::units::format_share;
 use kneepoint_model::{Finding, Scenario};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use std::path::Path;
 
 /// The form of the file.
@@ -39,7 +38,7 @@ pub(super) fn write(evidence: &Evidence, scenario: &Scenario, path: &Path) -> Re
     };
     let mut json = serde_json::to_value(&document)?;
     if let Some(chains) = json.pointer_mut("/evidence/chains") {
-        hide_in_texts(chains, &secrets);
+        secrets.prose_everywhere(chains);
     }
     secrets.everywhere(&mut json);
     let text = serde_json::to_string(&json)?;
@@ -61,19 +60,6 @@ fn hide(evidence: &mut Evidence, secrets: &Secrets) {
     }
     for stacks in [&mut evidence.stacks, &mut evidence.knee_stacks] {
         stacks.iter_mut().for_each(|it| it.redact(secrets));
-    }
-}
-
-fn hide_in_texts(json: &mut Value, secrets: &Secrets) {
-    match json {
-        Value::String(text) => secrets.prose(text),
-        Value::Array(items) => items
-            .iter_mut()
-            .for_each(|item| hide_in_texts(item, secrets)),
-        Value::Object(fields) => fields
-            .values_mut()
-            .for_each(|item| hide_in_texts(item, secrets)),
-        _ => {}
     }
 }
 
