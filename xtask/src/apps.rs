@@ -159,7 +159,8 @@ fn plant_all(
         if program.interrupted.load(Ordering::Relaxed) {
             break;
         }
-        if !wanted(&options.only, &fault.name) || score.has(&fault.name) {
+        let is_known = score.has(&fault.name) && program.evidence.has(&fault.name);
+        if !wanted(&options.only, &fault.name) || is_known {
             continue;
         }
         progress(&format!(
@@ -172,6 +173,7 @@ fn plant_all(
         progress(&format!("      {}", row.in_words()))?;
         // What was interrupted was not judged.
         if !program.interrupted.load(Ordering::Relaxed) {
+            score.rows.retain(|known| known.name != row.name);
             score.rows.push(row);
             flags::write_json(options.json.as_deref(), &score.to_json())?;
         }

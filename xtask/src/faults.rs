@@ -102,7 +102,8 @@ fn run_all(runner: &Runner, faults: Vec<Fault>, kept: &Kept) -> anyhow::Result<T
             fault.name,
             fault.about
         )?;
-        let row = match kept.row(&fault) {
+        let known = kept.row(&fault);
+        let row = match known.filter(|_| runner.evidence.has(&fault.name)) {
             Some(row) => row,
             None => ask(runner, fault)?,
         };

@@ -47,7 +47,7 @@ impl Hierarchies {
         })
     }
 
-    fn from_mounts(mounts: &str, controllers_of: impl Fn(&Path) -> String) -> Self {
+    pub(crate) fn from_mounts(mounts: &str, controllers_of: impl Fn(&Path) -> String) -> Self {
         let mut found = Self::default();
         for mount in mounts
             .lines()
@@ -125,6 +125,58 @@ pub fn of_process(pid: u32) -> Vec<String> {
         .collect()
 }
 
+/// Cores that a group may use on average, by its quota; `None` where it has none. The group is known by its directory of `cpu`.
+#[must_use]
+pub fn quota_cores(cpu: &Path) -> Option<f64> {
+    let text = |name: &str| fs::read_to_string(cpu.join(name)).ok();
+    let cores = match text("cpu.max") {
+        Some(both) => {
+            let (quota, period) = both.trim().split_once(' ')?;
+            quota.parse::<f64>().ok()? / period.parse::<f64>().ok()?
+        }
+        // -1 is none.
+        None => {
+            let number = |name| text(name)?.trim().parse::<f64>().ok();
+            number("cpu.cfs_quota_us")? / number("cpu.cfs_period_us")?
+        }
+    };
+    (cores.is_finite() && cores > 0.0).then_some(cores)
+}
+
+/// A limit of version 1 that means none: the largest multiple of a page that fits.
+const NO_LIMIT_BYTES: u64 = 9_000_000_000_000_000_000;
+
+/// Memory of a group that has a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Memory {
+    /// The most it may use.
+    pub limit_bytes: u64,
+    /// What it uses, without files that it read once and nobody needs: what Kubernetes calls its working set.
+    pub used_bytes: u64,
+}
+
+impl Memory {
+    /// Of the group with this directory of `memory`; `None` where it has no limit.
+    #[must_use]
+    pub fn of(group: &Path) -> Option<Self> {
+        let bytes = |name: &str| number(&read(group.join(name).to_str()?).ok()?);
+        let limit_bytes = bytes("memory.max").or_else(|| bytes("memory.limit_in_bytes"))?;
+        let used = bytes("memory.current").or_else(|| bytes("memory.usage_in_bytes"));
+        let stat = read(group.join("memory.stat").to_str()?).unwrap_or_default();
+        let files = keyed(&stat, "total_inactive_file").or_else(|| keyed(&stat, "inactive_file"));
+        (limit_bytes < NO_LIMIT_BYTES).then(|| Self {
+            limit_bytes,
+            used_bytes: used.unwrap_or(0).saturating_sub(files.unwrap_or(0)),
+        })
+    }
+
+    /// What could be given out now, as a share of the limit.
+    #[must_use]
+    pub fn available(&self) -> f64 {
+        1.0 - (self.used_bytes as f64 / self.limit_bytes.max(1) as f64).min(1.0)
+    }
+}
+
 /// CPU time in seconds, all and in the kernel, as a control group accounts it, processes that are gone included. The
 /// group is known by its directory of `cpuacct` (version 1) or of `cpu` (version 2).
 #[must_use]
@@ -195,6 +247,50 @@ mod tests {
         .expect("written");
         assert_eq!(cpu_s(None, Some(dir.path())), Some((2.5, 0.5)));
         assert_eq!(cpu_s(None, None), None);
+    }
+
+    #[test]
+    fn a_quota_is_told_in_cores() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let check = |files: &[(&str, &str)], expected: Option<f64>| {
+            for (name, text) in files {
+                fs::write(dir.path().join(name), text).expect("written");
+            }
+            assert_eq!(quota_cores(dir.path()), expected, "{files:?}");
+        };
+        check(&[], None);
+        let period = ("cpu.cfs_period_us", "100000\n");
+        check(&[period, ("cpu.cfs_quota_us", "-1\n")], None);
+        check(&[period, ("cpu.cfs_quota_us", "50000\n")], Some(0.5));
+        check(&[("cpu.max", "max 100000\n")], None);
+        check(&[("cpu.max", "250000 100000\n")], Some(2.5));
+        check(&[("cpu.max", "1 0\n")], None);
+        check(&[("cpu.max", "\n")], None);
+    }
+
+    #[test]
+    fn the_memory_of_a_group_is_what_its_limit_leaves() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let write =
+            |name: &str, text: &str| fs::write(dir.path().join(name), text).expect("written");
+        let memory = || Memory::of(dir.path());
+        assert_eq!(memory(), None);
+        write("memory.limit_in_bytes", "9223372036854771712\n");
+        assert_eq!(memory(), None);
+        write("memory.limit_in_bytes", "1000\n");
+        write("memory.usage_in_bytes", "900\n");
+        write("memory.stat", "inactive_file 50\ntotal_inactive_file 400\n");
+        assert_eq!(
+            memory().map(|it| (it.limit_bytes, it.used_bytes)),
+            Some((1000, 500))
+        );
+        write("memory.max", "2000\n");
+        write("memory.current", "500\n");
+        write("memory.stat", "anon 100\ninactive_file 300\n");
+        assert_eq!(memory().map(|it| it.available()), Some(0.9));
+        write("memory.max", "max\n");
+        write("memory.limit_in_bytes", "9223372036854771712\n");
+        assert_eq!(memory(), None);
     }
 
     #[test]

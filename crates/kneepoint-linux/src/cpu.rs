@@ -1,6 +1,11 @@
-//! The machine's account of CPU time, `/proc/stat`.
+//! The machine's account of CPU time, `/proc/stat`, and what of it is to be had here.
+
+mod allowed;
+
+pub use allowed::{Allowed, CpuUse};
 
 use crate::file::{number, read, words};
+use std::collections::BTreeSet;
 
 /// Time of all CPUs since the machine started, in clock ticks (proc(5): 100 a second on Linux). Time of guests is in
 /// `user` already.
@@ -36,15 +41,31 @@ impl CpuTicks {
     /// Parses `/proc/stat`.
     #[must_use]
     pub fn parse(stat: &[u8]) -> Option<Self> {
-        let lines = || stat.split(|byte| *byte == b'\n');
-        let line = lines().find(|line| line.starts_with(b"cpu "))?;
+        let all = lines(stat).find(|line| line.starts_with(b"cpu "))?;
+        let cpus = lines(stat).filter(|line| number_of(line).is_some()).count();
+        Self::of_line(all, cpus)
+    }
+
+    /// Parses `/proc/stat`, and counts some CPUs of it only. Where one of them is not in it, CPUs have other numbers there, as
+    /// where LXCFS shows a container its own, and all count.
+    #[must_use]
+    pub fn of(stat: &[u8], cpus: &BTreeSet<usize>) -> Option<Self> {
+        let each: Vec<Self> = lines(stat)
+            .filter(|line| number_of(line).is_some_and(|number| cpus.contains(&number)))
+            .filter_map(|line| Self::of_line(line, 1))
+            .collect();
+        match each.len() == cpus.len() {
+            true => each
+                .into_iter()
+                .reduce(Self::and)
+                .or_else(|| Self::parse(stat)),
+            false => Self::parse(stat),
+        }
+    }
+
+    fn of_line(line: &[u8], cpus: usize) -> Option<Self> {
         let mut ticks = words(line).skip(1).map_while(number);
         let mut next = || ticks.next();
-        let is_cpu = |line: &&[u8]| {
-            line.strip_prefix(b"cpu")
-                .and_then(|rest| rest.first())
-                .is_some_and(u8::is_ascii_digit)
-        };
         Some(Self {
             user: next()?,
             nice: next()?,
@@ -54,8 +75,23 @@ impl CpuTicks {
             irq: next()?,
             softirq: next()?,
             steal: next()?,
-            cpus: lines().filter(is_cpu).count(),
+            cpus,
         })
+    }
+
+    /// Those of more CPUs together.
+    fn and(self, other: Self) -> Self {
+        Self {
+            user: self.user.saturating_add(other.user),
+            nice: self.nice.saturating_add(other.nice),
+            system: self.system.saturating_add(other.system),
+            idle: self.idle.saturating_add(other.idle),
+            iowait: self.iowait.saturating_add(other.iowait),
+            irq: self.irq.saturating_add(other.irq),
+            softirq: self.softirq.saturating_add(other.softirq),
+            steal: self.steal.saturating_add(other.steal),
+            cpus: self.cpus + other.cpus,
+        }
     }
 
     /// Ticks in programs and in system calls.
@@ -93,6 +129,15 @@ impl CpuTicks {
     }
 }
 
+fn lines(stat: &[u8]) -> impl Iterator<Item = &[u8]> {
+    stat.split(|byte| *byte == b'\n')
+}
+
+/// The CPU that a line of `/proc/stat` is of: `cpu7 ...`.
+fn number_of(line: &[u8]) -> Option<usize> {
+    usize::try_from(number(line.strip_prefix(b"cpu")?)?).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -106,6 +151,22 @@ mod tests {
         assert_eq!((ticks.steal, ticks.cpus), (80, 1));
         assert_eq!(CpuTicks::parse(b"cpu  100 20"), None);
         assert_eq!(CpuTicks::parse(b"intr 1"), None);
+    }
+
+    #[test]
+    fn a_container_with_two_of_four_cpus_counts_those() {
+        let stat =
+            b"cpu  10 0 0 100 0 0 0 0 0 0\ncpu0 1 0 0 10 0 0 0 0 0 0\ncpu1 2 0 0 20 0 0 0 0 0 0\n\
+            cpu2 3 0 0 30 0 0 0 1 0 0\ncpu3 4 0 0 40 0 0 0 0 0 0\nctxt 99\n";
+        let check = |cpus: &[usize], expected: (u64, u64, usize)| {
+            let ticks = CpuTicks::of(stat, &cpus.iter().copied().collect()).expect("complete");
+            assert_eq!((ticks.user, ticks.idle, ticks.cpus), expected, "{cpus:?}");
+        };
+        check(&[1, 2], (5, 50, 2));
+        check(&[0, 1, 2, 3], (10, 100, 4));
+        // Unknown, or numbered otherwise.
+        check(&[], (10, 100, 4));
+        check(&[3, 4], (10, 100, 4));
     }
 
     #[test]
@@ -129,6 +190,7 @@ mod tests {
         #[test]
         fn no_bytes_panic(text in "(cpu |cpu[0-9]|[0-9 .=\n]){0,40}") {
             let _ = CpuTicks::parse(text.as_bytes());
+            let _ = CpuTicks::of(text.as_bytes(), &BTreeSet::from([0, 2]));
         }
     }
 }

@@ -22,7 +22,7 @@ pub mod sock_diag;
 mod tree;
 
 pub use cgroup::{Hierarchies, Hierarchy};
-pub use cpu::CpuTicks;
+pub use cpu::{Allowed, CpuTicks, CpuUse};
 pub use entry::{Environment, ProcessEntry};
 pub use file::Kept;
 pub use process::Stat;

@@ -1,12 +1,23 @@
-//! What the machine is.
+//! What the machine is, or in a container the part of it that is to be had.
 
+use crate::cgroup::{self, Hierarchies};
 use crate::file;
 use procfs::{CpuInfo, Current, Meminfo, MemoryPressure};
 
-/// Memory of the machine in bytes; `None` where it cannot be read.
+/// Memory in bytes: the machine's, or what the topmost control group in sight may use, where that is less. `None` where it
+/// cannot be read.
 #[must_use]
 pub fn memory_bytes() -> Option<u64> {
-    Some(Meminfo::current().ok()?.mem_total)
+    let machine = Meminfo::current().ok()?.mem_total;
+    let group = group_memory().map(|group| group.limit_bytes);
+    Some(group.map_or(machine, |limit| limit.min(machine)))
+}
+
+/// Memory of the topmost group in sight, below which labs have theirs: a container's, where this is one. A limit that no machine
+/// has is none.
+fn group_memory() -> Option<cgroup::Memory> {
+    let root = Hierarchies::detect().memory?.root;
+    cgroup::Memory::of(&root)
 }
 
 /// Share of its memory that a machine must have left \[ours\].
@@ -17,7 +28,7 @@ const STALLED: f64 = 0.3;
 /// How much memory the machine has left.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MemoryLeft {
-    /// What could be given out now, as a share of all.
+    /// What could be given out now, as a share of all: of the machine's or of the container's, whichever is less.
     pub available: f64,
     /// Share of the last ten seconds in which all programs waited for memory; 0 where the kernel does not say.
     pub stalled: f64,
@@ -29,8 +40,10 @@ impl MemoryLeft {
     pub fn now() -> Option<Self> {
         let memory = Meminfo::current().ok()?;
         let pressure = MemoryPressure::current().ok();
+        let of_machine = memory.mem_available? as f64 / memory.mem_total.max(1) as f64;
+        let of_group = group_memory().map_or(1.0, |group| group.available());
         Some(Self {
-            available: memory.mem_available? as f64 / memory.mem_total.max(1) as f64,
+            available: of_machine.min(of_group),
             stalled: pressure.map_or(0.0, |it| f64::from(it.full.avg10) / 100.0),
         })
     }

@@ -201,10 +201,11 @@ fn machines(before: &Machine, now: &Machine) -> Vec<String> {
             name(&now.cpu)
         ));
     }
-    if before.cores != now.cores {
+    if before.cpus() != now.cpus() {
         differences.push(format!(
-            "it had {} cores, this one has {}",
-            before.cores, now.cores
+            "it had {}, this one has {}",
+            before.cores_in_words(),
+            now.cores_in_words()
         ));
     }
     let (was, is) = (before.memory_bytes as f64, now.memory_bytes as f64);
@@ -256,7 +257,7 @@ mod tests {
         expect_test::expect![[r#"
             [
                 Obstacle(
-                    "the baseline was measured on another machine: it had 4 cores, this one has 2",
+                    "the baseline was measured on another machine: it had 4 cores, this one has 2 cores",
                 ),
             ]
         "#]]

@@ -276,7 +276,8 @@ const LEAST_PERCENT: f64 = 0.0001;
 /// A share as a percentage: `0.1 %`, `12 %`; a small one with two figures: `0.02 %`.
 #[must_use]
 pub fn format_share(share: f64) -> String {
-    let percent = share * 100.0;
+    // An empty sum is -0.0, and that is 0 %.
+    let percent = share * 100.0 + 0.0;
     if (LEAST_PERCENT..SMALL_PERCENT).contains(&percent.abs()) {
         let decimals = (1.0 - percent.abs().log10().floor()) as usize;
         let text = format!("{percent:.decimals$}");
@@ -363,6 +364,7 @@ mod tests {
     fn a_small_share_is_not_told_as_nothing() {
         for (share, expected) in [
             (0.0, "0 %"),
+            (-0.0, "0 %"),
             (1e-9, "0.0 %"),
             (0.000_02, "0.002 %"),
             (0.000_2, "0.02 %"),

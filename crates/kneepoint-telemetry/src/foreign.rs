@@ -1,21 +1,20 @@
 //! Whose CPU time it was: the stack's tiers', this program's, others', nobody's.
 
-use kneepoint_linux::{CpuTicks, Stat, Tree, cgroup};
+use kneepoint_linux::{Allowed, CpuUse, Stat, Tree, cgroup};
 use kneepoint_model::{CgroupPaths, RunningTier};
 use rustix::param::clock_ticks_per_second;
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::sync::LazyLock;
+use std::time::Duration;
 
-/// The machine's account of CPU time at a moment.
+/// Found out once: it changes only where somebody gives a container that runs other limits.
+static ALLOWED: LazyLock<Allowed> = LazyLock::new(Allowed::now);
+
+/// The account of the CPU time that is to be had here, at a moment: the machine's, or in a container its part of it.
 #[derive(Debug, Clone)]
 pub struct CpuAccount {
-    at: Instant,
-    /// Seconds in programs and system calls of the whole machine. Interrupts are left out: the stack's own network
-    /// traffic makes most of them, and they are nobody's.
-    machine_s: f64,
-    /// Seconds of all cores in which they had nothing to run.
-    idle_s: f64,
+    machine: CpuUse,
     /// Seconds of programs and system calls of each tier, by its first process.
     tiers_s: BTreeMap<u32, f64>,
     /// What of it the jobs on its host took.
@@ -37,11 +36,8 @@ impl CpuAccount {
         };
         let tiers_s = tiers.iter().filter_map(|tier| tier_s(tier)).collect();
         let own = clock_gettime(ClockId::ProcessCPUTime);
-        let machine = CpuTicks::read()?;
         Some(Self {
-            at: Instant::now(),
-            machine_s: seconds(machine.running()),
-            idle_s: seconds(machine.idling()),
+            machine: ALLOWED.used()?,
             tiers_s,
             jobs_s,
             own_s: own.tv_sec as f64 + own.tv_nsec as f64 / 1e9,
@@ -66,34 +62,36 @@ impl CpuAccount {
     /// How long ago it was read.
     #[must_use]
     pub fn age(&self) -> Duration {
-        self.at.elapsed()
+        self.machine.at().elapsed()
     }
 
     /// Cores that others used on average since an earlier account; 0 where less than a clock tick passed.
     #[must_use]
     pub fn foreign_cores_since(&self, earlier: &Self) -> f64 {
-        let elapsed_s = self.at.duration_since(earlier.at).as_secs_f64();
-        if elapsed_s < 0.01 {
-            return 0.0;
-        }
         let known_s = self.tiers_s_since(earlier) + self.own_s - earlier.own_s;
-        ((self.machine_s - earlier.machine_s - known_s) / elapsed_s).max(0.0)
+        let running_s = self.machine.running_s_since(&earlier.machine);
+        self.cores_since(earlier, running_s - known_s)
     }
 
     /// Time since an earlier account.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Duration {
-        self.at.duration_since(earlier.at)
+        self.machine.since(&earlier.machine)
     }
 
     /// Cores that had nothing to run, on average since an earlier account; 0 where less than a clock tick passed.
     #[must_use]
     pub fn idle_cores_since(&self, earlier: &Self) -> f64 {
-        let elapsed_s = self.at.duration_since(earlier.at).as_secs_f64();
-        if elapsed_s < 0.01 {
-            return 0.0;
+        self.cores_since(earlier, self.machine.idle_s_since(&earlier.machine))
+    }
+
+    /// Core seconds since an earlier account as cores; 0 where less than a clock tick passed.
+    fn cores_since(&self, earlier: &Self, core_s: f64) -> f64 {
+        let elapsed_s = self.since(earlier).as_secs_f64();
+        match elapsed_s < 0.01 {
+            true => 0.0,
+            false => (core_s / elapsed_s).max(0.0),
         }
-        ((self.idle_s - earlier.idle_s) / elapsed_s).max(0.0)
     }
 
     /// CPU seconds that the tiers used since an earlier account.
@@ -169,12 +167,19 @@ fn tree_s(pid: u32) -> Option<f64> {
 mod tests {
     use super::*;
     use crate::source::tests::tier_without_doors;
+    use std::time::Instant;
 
+    /// An account of two cores.
     fn account(at_s: u64, machine_s: f64, tiers_s: &[(u32, f64)], own_s: f64) -> CpuAccount {
+        let ticks = |core_s: f64| (core_s * clock_ticks_per_second() as f64) as u64;
+        let (user, idle) = (
+            ticks(machine_s),
+            ticks(2.0 * at_s as f64 - machine_s + 200.0),
+        );
+        let stat = format!("cpu  {user} 0 0 {idle} 0 0 0 0 0 0\ncpu0 0\ncpu1 0\n");
+        let at = Instant::now() + Duration::from_secs(at_s);
         CpuAccount {
-            at: Instant::now() + Duration::from_secs(at_s),
-            machine_s,
-            idle_s: 2.0 * at_s as f64 - machine_s + 100.0,
+            machine: CpuUse::of_machine(stat.as_bytes(), at).expect("complete"),
             tiers_s: tiers_s.iter().copied().collect(),
             jobs_s: BTreeMap::new(),
             own_s,
@@ -237,7 +242,7 @@ mod tests {
         }
         let after = CpuAccount::read([]).expect("/proc/stat");
         let own = after.own_s - before.own_s;
-        let machine = after.machine_s - before.machine_s;
+        let machine = after.machine.running_s_since(&before.machine);
         assert!(own > 0.0 && machine >= 0.0, "{own} {machine}");
         let others = after.foreign_cores_since(&before) * 0.3;
         assert!(others <= machine - own + 0.15, "{others} {machine} {own}");

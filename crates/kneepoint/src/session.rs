@@ -329,7 +329,33 @@ pub fn write_text(target: &Path, text: &str) -> Result<()> {
     if is_stdout(target) {
         return print(text);
     }
-    std::fs::write(target, text).with_context(|| format!("cannot write {}", target.display()))
+    replace(target, text).with_context(|| format!("cannot write {}", target.display()))
+}
+
+/// Writes a file in one go: who looks at it meanwhile, or after a disk got full, finds what was there before. What is no
+/// regular file, such as `/dev/stderr` or a pipe, is written as it is.
+fn replace(target: &Path, text: &str) -> std::io::Result<()> {
+    let known = target.symlink_metadata().ok();
+    let mut name = target.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.new", std::process::id()));
+    let beside = target.with_file_name(name);
+    let made = match known.as_ref().is_none_or(std::fs::Metadata::is_file) {
+        true => std::fs::File::create_new(&beside),
+        false => return std::fs::write(target, text),
+    };
+    let Ok(mut file) = made else {
+        return std::fs::write(target, text);
+    };
+    let written = file.write_all(text.as_bytes()).and_then(|()| {
+        if let Some(known) = &known {
+            file.set_permissions(known.permissions())?;
+        }
+        std::fs::rename(&beside, target)
+    });
+    if written.is_err() {
+        let _ = std::fs::remove_file(&beside);
+    }
+    written
 }
 
 /// Prints to standard output. That its reader has left, as `head` does, is no failure; nor does it make one good: the exit
@@ -373,6 +399,32 @@ mod tests {
             (read(&victim), read(&page)),
             ("as it was".into(), "report".into())
         );
+    }
+
+    #[test]
+    fn results_take_the_place_of_older_ones_and_keep_who_may_read_them() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let directory = tempfile::tempdir().expect("temp dir");
+        let place = |name: &str| directory.path().join(name);
+        let check = |name: &str, mode: u32, is_link: bool| {
+            replace(&place(name), "new").expect("written");
+            let about = place(name).symlink_metadata().expect("a file");
+            assert_eq!(about.is_symlink(), is_link, "{name}");
+            let about = place(name).metadata().expect("a file");
+            assert_eq!(about.permissions().mode() & 0o777, mode, "{name}");
+            assert_eq!(std::fs::read(place(name)).expect("readable"), b"new");
+        };
+        std::fs::write(place("old"), "a longer text").expect("written");
+        std::fs::set_permissions(place("old"), std::fs::Permissions::from_mode(0o640))
+            .expect("set");
+        check("old", 0o640, false);
+        std::os::unix::fs::symlink(place("old"), place("link")).expect("linked");
+        check("link", 0o640, true);
+        assert!(replace(&place("nowhere/file"), "new").is_err());
+        let left: Vec<_> = std::fs::read_dir(directory.path())
+            .expect("a directory")
+            .collect();
+        assert_eq!(left.len(), 2, "{left:?}");
     }
 
     /// A run that is judged to have this exit code.

@@ -37,11 +37,22 @@ impl Evidence {
         self.judge.is_some()
     }
 
-    /// What `kneepoint diagnose` is told besides, for what has this name.
+    /// What `kneepoint diagnose` is told besides, for what has this name. What an earlier run kept under it goes: it must not
+    /// stand for this one, should it fail.
     pub(crate) fn arguments(&self, name: &str) -> Vec<OsString> {
-        let path = self.keep.as_ref().map(|dir| file(dir, name));
-        path.map(|path| vec!["--evidence".into(), path.into()])
-            .unwrap_or_default()
+        let Some(dir) = &self.keep else {
+            return Vec::new();
+        };
+        let path = file(dir, name);
+        let _ = std::fs::remove_file(&path);
+        vec!["--evidence".into(), path.into()]
+    }
+
+    /// Whether a result that is known already does for what has this name: its evidence is there too, where it is to be kept.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.keep
+            .as_ref()
+            .is_none_or(|dir| file(dir, name).is_file())
     }
 
     /// What the program says of the evidence that was kept, as the record of a run that found nothing else; `None` where
@@ -77,12 +88,18 @@ mod tests {
 
     #[test]
     fn evidence_is_kept_by_name_and_what_was_not_kept_is_said() {
+        let dir = tempfile::tempdir().expect("temp dir");
         let keep = Evidence {
-            keep: Some("/kept".into()),
+            keep: Some(dir.path().to_owned()),
             judge: None,
         };
-        let told: [OsString; 2] = ["--evidence".into(), "/kept/opcache-off.json".into()];
+        let path = dir.path().join("opcache-off.json");
+        assert!(!keep.has("opcache-off"));
+        std::fs::write(&path, "an earlier run").expect("written");
+        assert!(keep.has("opcache-off"));
+        let told: [OsString; 2] = ["--evidence".into(), path.clone().into()];
         assert_eq!(keep.arguments("opcache-off"), told);
+        assert!(!path.exists(), "it would stand for the next run");
         assert_eq!(keep.judged(Path::new("/no/program"), "opcache-off"), None);
         let judge = Evidence {
             keep: None,

@@ -162,20 +162,15 @@ fn read_group(dir: &Path, controllers: &str, limits: &mut Limits) {
         }
     }
     if has("cpu") {
-        let two = read("cpu.max").and_then(|text| quota(&text));
-        let one = || {
-            let quota = number("cpu.cfs_quota_us").filter(|quota| *quota > 0.0)?;
-            Some(quota / number("cpu.cfs_period_us")?)
-        };
-        let name = if two.is_some() {
-            "cpu.max"
-        } else {
-            "cpu.cfs_quota_us"
-        };
-        if let Some(value) = two.or_else(one) {
+        if let Some(value) = kneepoint_linux::cgroup::quota_cores(dir) {
+            let is_second = dir.join("cpu.max").exists();
             let limit = ResourceLimit {
                 value,
-                source: at(name),
+                source: at(if is_second {
+                    "cpu.max"
+                } else {
+                    "cpu.cfs_quota_us"
+                }),
             };
             if tighter(&mut limits.cpus, limit) {
                 limits.throttled = read("cpu.stat").and_then(|text| {
@@ -223,12 +218,6 @@ fn read_kills(dir: &Path, controllers: &str, limits: &mut Limits) {
             });
         }
     }
-}
-
-/// Cores of `cpu.max`: `MAX PERIOD`, or none.
-fn quota(text: &str) -> Option<f64> {
-    let (most, period) = text.trim().split_once(' ')?;
-    Some(most.parse::<f64>().ok()? / period.parse::<f64>().ok()?)
 }
 
 /// Takes a limit over where it is tighter than the one known.

@@ -31,9 +31,9 @@ impl CpuUse {
 }
 
 impl Evidence {
-    /// Cores of the machine, at least one.
+    /// Cores of the machine, or of the part of it that is to be had.
     pub(crate) fn cores(&self) -> f64 {
-        f64::from(self.machine.cores.max(1))
+        self.machine.cpus()
     }
 
     /// Cores the host of a tier may use.
@@ -68,7 +68,7 @@ impl Evidence {
         let busy = series.rate(Layer::Generator, metric::MACHINE_BUSY_S)?;
         Some(CpuUse {
             share: busy / (self.cores() - stolen).max(0.1),
-            of: format!("the machine's {:.0} cores", self.cores()),
+            of: format!("the machine's {}", self.machine.cores_in_words()),
             host: None,
         })
     }

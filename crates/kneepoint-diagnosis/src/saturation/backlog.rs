@@ -48,7 +48,7 @@ impl Overflow {
             return Advice::new(evidence, text).build();
         }
         let wanted = 2.0 * self.hz * evidence.slo.response_time.as_secs_f64();
-        let power = (wanted.ceil() as u64).next_power_of_two() as f64;
+        let power = wanted.max(1.0).log2().ceil().exp2();
         let backlog = if wanted > SANE { power } else { SANE };
         let text = format!(
             "Raise listen.backlog of PHP to {backlog:.0}; net.core.somaxconn of its host must be at least as high, \

@@ -319,7 +319,11 @@ impl<'a> Recorder<'a> {
 
     /// Records what was seen from within the workers: the PHP stacks they were met on, and what requests do.
     pub fn inside(&mut self, stacks: Option<&StackProfile>, calls: Option<&CallTrace>) {
-        let stacks = stacks.map(|stacks| Record::Stacks(Box::new(stacks.clone())));
+        let kept = |stacks: &StackProfile| StackProfile {
+            moments: Vec::new(),
+            ..stacks.clone()
+        };
+        let stacks = stacks.map(|stacks| Record::Stacks(Box::new(kept(stacks))));
         let calls = calls.map(|calls| Record::Calls(Box::new(calls.clone())));
         for record in stacks.into_iter().chain(calls) {
             self.write(record);

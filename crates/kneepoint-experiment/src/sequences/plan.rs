@@ -164,12 +164,12 @@ fn planned_host(testbed: &Testbed, arm: &str) -> Result<PlannedHost, ExperimentE
     let pool = pool.ok_or_else(|| {
         ExperimentError::Unfit("there is no pool of PHP workers to plan for in this stack".into())
     })?;
-    let cores = testbed.machine().cores.max(1);
+    let machine = testbed.machine();
     Ok(PlannedHost {
         workers: pool.max_workers as u32,
         backlog: pool.queue_limit as u32,
-        cores: f64::from(cores),
-        scheduling: scheduling(cores, tick_s()),
+        cores: machine.cpus(),
+        scheduling: scheduling(machine.cores.max(1), tick_s()),
         idle_cores: None,
         saving: None,
     })

@@ -3,15 +3,17 @@
 pub(super) mod canary;
 pub(super) mod others;
 
-use kneepoint_linux::machine;
+use kneepoint_linux::{Allowed, machine};
 use kneepoint_model::run::Machine;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Reads the machine's size and kernel; what cannot be read stays empty.
 #[must_use]
 pub fn machine() -> Machine {
+    let cpus = Allowed::now().cores();
     Machine {
-        cores: std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32),
+        cores: cpus.ceil() as u32,
+        quota_cores: (cpus < cpus.ceil()).then_some(cpus),
         memory_bytes: machine::memory_bytes().unwrap_or(0),
         kernel: machine::kernel_release(),
         cpu: machine::cpu_model().unwrap_or_default(),

@@ -67,9 +67,9 @@ impl Senders {
     }
 
     /// What of the time of others these were while this load ran, as a share of so many cores.
-    pub(super) fn share_of_others(&self, point: &LoadPoint, cores: u32) -> f64 {
+    pub(super) fn share_of_others(&self, point: &LoadPoint, cores: f64) -> f64 {
         if self.outside {
-            point.health.cpu_share / f64::from(cores.max(1))
+            point.health.cpu_share / cores
         } else {
             0.0
         }

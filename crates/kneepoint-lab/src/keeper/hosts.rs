@@ -470,7 +470,7 @@ fn open_to_pass(dir: &Path) -> Result<(), LabError> {
 }
 
 fn machine_cpus() -> f64 {
-    std::thread::available_parallelism().map_or(1.0, |cores| cores.get() as f64)
+    kneepoint_linux::Allowed::now().cores()
 }
 
 /// Holds a host's group to its limits.

@@ -153,7 +153,7 @@ impl CallTrace {
             (count + call.count, failed + call.failed)
         });
         let each = |calls: u64| calls as f64 / requests as f64;
-        (requests > 0).then(|| (each(count - failed), each(failed)))
+        (requests > 0).then(|| (each(count.saturating_sub(failed)), each(failed)))
     }
 
     /// Calls of one kind summed by what they are about, most first.
@@ -207,7 +207,7 @@ pub struct StackProfile {
     /// The stacks, with how often each was met.
     pub stacks: Vec<MetStack>,
     /// Who was met together, look after look, where that was asked for. It is there to be judged; no run keeps it.
-    #[serde(skip)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub moments: Vec<MetAtOnce>,
     /// What should be known besides.
     pub notes: Vec<String>,
@@ -308,7 +308,7 @@ pub struct MetStack {
 }
 
 /// The workers that were met at one moment.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct MetAtOnce {
     /// Seconds since the sampling began.
     pub at_s: f64,

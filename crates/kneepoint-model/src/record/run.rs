@@ -29,11 +29,14 @@ use std::fmt;
 /// - 2: it names them.
 pub const RUN_VERSION: u32 = 3;
 
-/// The machine a run ran on.
+/// The machine a run ran on; in a container, the part of it that was to be had there.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Machine {
-    /// Cores online.
+    /// Cores that could be busy at once.
     pub cores: u32,
+    /// How many could be busy on average, where a quota of CPU time allowed less than whole cores: 1.5 of 2.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quota_cores: Option<f64>,
     /// Memory in bytes.
     pub memory_bytes: u64,
     /// Kernel release.
@@ -44,6 +47,25 @@ pub struct Machine {
     pub shared_with_generator: bool,
     /// Requests per second the generator reached against a null server on this machine; `None` when not measured.
     pub generator_ceiling_hz: Option<f64>,
+}
+
+impl Machine {
+    /// Cores that could be busy, on average; at least a hundredth.
+    #[must_use]
+    pub fn cpus(&self) -> f64 {
+        let whole = || f64::from(self.cores.max(1));
+        self.quota_cores.unwrap_or_else(whole).max(0.01)
+    }
+
+    /// `2 cores`, `1.5 cores by a quota of CPU time`.
+    #[must_use]
+    pub fn cores_in_words(&self) -> String {
+        match (self.quota_cores, self.cores) {
+            (Some(quota), _) => format!("{quota} cores by a quota of CPU time"),
+            (None, 1) => "1 core".to_owned(),
+            (None, cores) => format!("{cores} cores"),
+        }
+    }
 }
 
 /// Which trial of a run: its position, from 0.

@@ -11,8 +11,8 @@ use crate::scenario::FilePatch;
 use crate::{
     Account, AppSetting, Body, CallTrace, CapacityPlan, CaptureFrom, Change, Contest, Effect,
     Expect, Finding, GateResult, HeaderExpectation, JobSpec, JournalEntry, Layer, LoadPoint,
-    PartContent, Place, Request, Run, Scenario, Setting, SettingKey, Stack, StackProfile, Trial,
-    Tunable, Validity, ValueKind,
+    PartContent, Place, Request, Run, Scenario, SeriesSet, Setting, SettingKey, Stack,
+    StackProfile, Trial, Tunable, Validity, ValueKind,
 };
 use std::collections::BTreeMap;
 
@@ -39,6 +39,7 @@ redacts! {
     JournalEntry => entry,
     Trial => trial,
     LoadPoint => load,
+    SeriesSet => labels,
     LimitResult => limit,
     Observation => observation,
     CallTrace => trace,
@@ -183,8 +184,17 @@ fn contest(Contest { contestants, .. }: &mut Contest, secrets: &Secrets) {
 }
 
 /// Values are not in the record, but a path may hold one that is known.
-fn trace(CallTrace { calls, notes, .. }: &mut CallTrace, secrets: &Secrets) {
+fn trace(trace: &mut CallTrace, secrets: &Secrets) {
+    let CallTrace {
+        arm: _,
+        php: _,
+        routes,
+        calls,
+        notes,
+    } = trace;
     notes.iter_mut().for_each(|text| secrets.prose(text));
+    let routes = routes.iter_mut().map(|traced| &mut traced.route);
+    routes.for_each(|route| secrets.prose(route));
     for call in calls {
         for text in [&mut call.what, &mut call.route, &mut call.peer] {
             secrets.prose(text);
@@ -194,12 +204,20 @@ fn trace(CallTrace { calls, notes, .. }: &mut CallTrace, secrets: &Secrets) {
 
 fn profile(profile: &mut StackProfile, secrets: &Secrets) {
     let StackProfile {
+        places,
         stacks,
         notes,
         slow,
         ..
     } = profile;
     notes.iter_mut().for_each(|text| secrets.prose(text));
+    for at in places {
+        // The outermost place of a request is its route.
+        match at.function.contains(" /") {
+            true => secrets.prose(&mut at.function),
+            false => place(at, secrets),
+        }
+    }
     let slow = slow.iter_mut().flat_map(|slow| &mut slow.met);
     let routes = stacks.iter_mut().map(|met| &mut met.route);
     routes
@@ -440,15 +458,19 @@ pub(super) fn load(load: &mut LoadPoint, secrets: &Secrets) {
 }
 
 fn observation(observation: &mut Observation, secrets: &Secrets) {
-    for series in &mut observation.series.series {
-        secrets.prose(&mut series.label);
-    }
+    labels(&mut observation.series, secrets);
     if let Some(waterfall) = &mut observation.waterfall {
         secrets.prose(&mut waterfall.little);
         waterfall
             .parts
             .iter_mut()
             .for_each(|part| secrets.prose(&mut part.what));
+    }
+}
+
+fn labels(series: &mut SeriesSet, secrets: &Secrets) {
+    for series in &mut series.series {
+        secrets.prose(&mut series.label);
     }
 }
 

@@ -99,9 +99,14 @@ pub(crate) fn request(memory: &impl Memory, list: u64) -> Result<WorkerRequest, 
         (!value.is_empty()).then(|| String::from_utf8_lossy(value).into_owned())
     };
     let [method, uri, script, id] = WANTED.map(value);
+    // A worker that is just being sent its next request has parts of two.
     Ok(WorkerRequest {
-        method,
-        path: uri.or(script).map(|uri| path_of(&uri)),
+        method: method.filter(|method| method.bytes().all(|byte| byte.is_ascii_uppercase())),
+        path: [uri, script]
+            .into_iter()
+            .flatten()
+            .find(|uri| uri.starts_with('/') || uri.contains("://"))
+            .map(|uri| path_of(&uri)),
         id,
     })
 }
@@ -262,6 +267,17 @@ mod tests {
         let request = asked(&[("SCRIPT_NAME", "/index.php")]);
         assert_eq!(request.path.as_deref(), Some("/index.php"));
         assert_eq!(asked(&[]), WorkerRequest::default());
+    }
+
+    #[test]
+    fn parts_of_two_requests_are_no_path_and_no_method() {
+        let request = asked(&[
+            ("REQUEST_URI", "T_URI\u{fffd}/doku.php"),
+            ("REQUEST_METHOD", "G\u{1}T"),
+        ]);
+        assert_eq!(request, WorkerRequest::default());
+        let request = asked(&[("SCRIPT_NAME", "/doku.php"), ("REQUEST_URI", "UEST_URI")]);
+        assert_eq!(request.path.as_deref(), Some("/doku.php"));
     }
 
     #[test]

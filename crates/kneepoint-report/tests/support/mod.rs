@@ -223,6 +223,7 @@ fn diff() -> Vec<FileDiff> {
 fn machine() -> Machine {
     Machine {
         cores: 2,
+        quota_cores: None,
         memory_bytes: 24 << 30,
         kernel: "6.18.0".into(),
         cpu: "AMD EPYC 7B13".into(),

@@ -1,13 +1,12 @@
-//! The machine that everything shares: CPU time, steal, pressure.
+//! The machine that everything shares, or in a container its part of one: CPU time, steal, pressure.
 
 use crate::source::{Failure, Lane, Open, Probe, Sink, Source};
-use kneepoint_linux::CpuTicks;
 use kneepoint_linux::file::{number, read, words};
+use kneepoint_linux::{Allowed, CpuUse};
 use kneepoint_model::metric::{
     MACHINE_BUSY_S, MACHINE_STEAL_S, PSI_CPU_SOME_S, PSI_IO_SOME_S, PSI_MEMORY_FULL_S,
 };
-use rustix::param::clock_ticks_per_second;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Metadata.
 pub(super) static SOURCE: Source = Source {
@@ -28,33 +27,39 @@ pub(super) static SOURCE: Source = Source {
 };
 
 /// Adds up how long the CPUs were busy since the first sample.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Machine {
+    allowed: Allowed,
     busy_s: f64,
-    last: Option<(Instant, CpuTicks)>,
+    last: Option<CpuUse>,
+}
+
+impl Default for Machine {
+    fn default() -> Self {
+        Self {
+            allowed: Allowed::now(),
+            busy_s: 0.0,
+            last: None,
+        }
+    }
 }
 
 impl Machine {
-    /// Takes in what `/proc/stat` said at a moment.
-    fn note(&mut self, at: Instant, cpus: CpuTicks, per_second: f64) {
-        if let Some((before_at, before)) = self.last.replace((at, cpus)) {
-            let elapsed_s = at.duration_since(before_at).as_secs_f64();
-            let quiet_s = quiet(cpus).saturating_sub(quiet(before)) as f64 / per_second;
-            self.busy_s += (cpus.cpus as f64 * elapsed_s - quiet_s).max(0.0);
+    /// Takes in what was used until a moment.
+    fn note(&mut self, used: CpuUse) {
+        if let Some(before) = self.last.replace(used) {
+            self.busy_s += used.busy_s_since(&before);
         }
     }
 }
 
 impl Probe for Machine {
     fn sample(&mut self, sink: &mut Sink) -> Result<(), Failure> {
-        let stat = read("/proc/stat").map_err(|why| Failure(why.to_string()))?;
-        let now = Instant::now();
-        let cpus = CpuTicks::parse(&stat)
-            .ok_or_else(|| Failure("`/proc/stat` has no `cpu` line".into()))?;
-        let per_second = clock_ticks_per_second().max(1) as f64;
-        self.note(now, cpus, per_second);
+        let used = self.allowed.used();
+        let used = used.ok_or_else(|| Failure("`/proc/stat` cannot be read".into()))?;
+        self.note(used);
         sink.push(MACHINE_BUSY_S, self.busy_s);
-        sink.push(MACHINE_STEAL_S, cpus.steal as f64 / per_second);
+        sink.push(MACHINE_STEAL_S, used.stolen_s());
         for (file, line, metric) in [
             ("cpu", "some", PSI_CPU_SOME_S),
             ("memory", "full", PSI_MEMORY_FULL_S),
@@ -76,12 +81,6 @@ impl Probe for Machine {
     }
 }
 
-/// What the CPUs did not do, rather than what they did: kernels without exact accounting look at each tick who runs, and
-/// so miss much of what runs shorter than that, while idle time is measured from its begin to its end (`NO_HZ`).
-fn quiet(ticks: CpuTicks) -> u64 {
-    ticks.idling().saturating_add(ticks.steal)
-}
-
 /// Microseconds behind `total=` of the line that starts so.
 fn parse_pressure(text: &[u8], line: &str) -> Option<u64> {
     let line = text
@@ -94,13 +93,11 @@ fn parse_pressure(text: &[u8], line: &str) -> Option<u64> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use rustix::param::clock_ticks_per_second;
+    use std::time::Instant;
 
     #[test]
-    fn the_machine_is_read() {
-        let stat =
-            b"cpu  35496 2 5462 254763 737 1 140 14 7 0\ncpu0 1 1 1 1 1 1 1 1 0 0\nctxt 99\n";
-        let cpus = CpuTicks::parse(stat).expect("complete");
-        assert_eq!(quiet(cpus), 254_763 + 737 + 14);
+    fn pressure_is_read() {
         let pressure = b"some avg10=0.11 avg60=2.01 avg300=2.66 total=35546240\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=7\n";
         assert_eq!(parse_pressure(pressure, "some"), Some(35_546_240));
         assert_eq!(parse_pressure(pressure, "full"), Some(7));
@@ -108,19 +105,20 @@ mod tests {
 
     #[test]
     fn the_cpus_are_busy_for_the_time_that_they_are_not_quiet() {
-        let of = |idle| CpuTicks {
-            cpus: 2,
-            idle,
-            ..CpuTicks::default()
+        let began = Instant::now();
+        let after = |seconds, idle_s: f64| {
+            let ticks = (idle_s * clock_ticks_per_second() as f64) as u64;
+            let stat = format!("cpu  0 0 0 {ticks} 0 0 0 0 0 0\ncpu0 0\ncpu1 0\n");
+            CpuUse::of_machine(stat.as_bytes(), began + Duration::from_secs(seconds))
+                .expect("complete")
         };
         let mut machine = Machine::default();
-        let began = Instant::now();
-        machine.note(began, of(1000), 100.0);
+        machine.note(after(0, 10.0));
         assert_eq!(machine.busy_s, 0.0);
-        machine.note(began + Duration::from_secs(1), of(1150), 100.0);
+        machine.note(after(1, 11.5));
         assert!((machine.busy_s - 0.5).abs() < 1e-9, "{}", machine.busy_s);
         // Ticks are counted a little late: nothing is ever busy for less than no time.
-        machine.note(began + Duration::from_secs(1), of(1151), 100.0);
+        machine.note(after(1, 11.51));
         assert!((machine.busy_s - 0.5).abs() < 1e-9, "{}", machine.busy_s);
     }
 

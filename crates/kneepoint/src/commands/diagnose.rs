@@ -15,7 +15,9 @@ use std::process::ExitCode;
 
 pub(super) fn run(args: &DiagnoseArgs) -> Result<ExitCode> {
     let scenario = session::read_scenario(&args.run)?;
-    session::run(
+    evidence::check_place(args)?;
+    let mut is_lost = false;
+    let ended = session::run(
         "diagnose",
         &scenario,
         &args.run.ground,
@@ -25,10 +27,15 @@ pub(super) fn run(args: &DiagnoseArgs) -> Result<ExitCode> {
             let mut written = false;
             let mut judged_by = |recorder: &mut Recorder<'_>, evidence: &Evidence| {
                 written = true;
-                if let Some(path) = &args.evidence
-                    && let Err(why) = evidence::write(evidence, &scenario, path)
-                {
-                    recorder.warn(format!("--evidence: {why:#}"));
+                let Some(path) = &args.evidence else { return };
+                match evidence::write(evidence, &scenario, path) {
+                    Ok(()) => {
+                        recorder.result(format!("what the rules judged by: {}", path.display()))
+                    }
+                    Err(why) => {
+                        is_lost = true;
+                        recorder.warn(format!("--evidence: {why:#}"));
+                    }
                 }
             };
             let most = args.confirm;
@@ -38,5 +45,10 @@ pub(super) fn run(args: &DiagnoseArgs) -> Result<ExitCode> {
             }
             unmeasured::note(testbed, recorder, BASE)
         },
-    )
+    )?;
+    Ok(if is_lost {
+        ExitCode::from(crate::FAILED)
+    } else {
+        ended
+    })
 }

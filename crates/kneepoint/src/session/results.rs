@@ -8,7 +8,7 @@ use crate::say::say_line;
 use anyhow::{Error, Result, bail};
 use kneepoint_model::Run;
 use kneepoint_report::{Options, Styles};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Whether the results of a run can go where they are to go. Looked at before the run, so that it is not lost to a misspelt
 /// directory.
@@ -16,8 +16,8 @@ pub(crate) fn check(output: &OutputArgs) -> Result<()> {
     check_places(&output.asked(), Some(&output.runs))
 }
 
-/// Whether there is a place for each format that was asked for, and standard output is asked for once at most. `made` is a
-/// directory that the command makes by itself.
+/// Whether there is a place for each format that was asked for, and no place is asked for twice. `made` is a directory that the
+/// command makes by itself.
 pub(crate) fn check_places(asked: &[(&str, Option<&Path>)], made: Option<&Path>) -> Result<()> {
     let mut to_stdout = 0;
     for (format, path) in asked {
@@ -29,6 +29,20 @@ pub(crate) fn check_places(asked: &[(&str, Option<&Path>)], made: Option<&Path>)
     }
     if to_stdout > 1 {
         bail!("standard output can take one format only: write the others to files");
+    }
+    let files = asked
+        .iter()
+        .filter_map(|(format, path)| Some((format, (*path)?)));
+    let mut known: Vec<(&str, PathBuf)> = Vec::new();
+    for (format, path) in files.filter(|(_, path)| !is_stdout(path)) {
+        let path = std::path::absolute(path)?;
+        if let Some((other, _)) = known.iter().find(|(_, other)| *other == path) {
+            bail!(
+                "--{other} and --{format} name the same file: {}",
+                path.display()
+            );
+        }
+        known.push((format, path));
     }
     Ok(())
 }
@@ -129,7 +143,6 @@ fn write_asked(run: &Run, output: &OutputArgs, files: &mut Vec<(String, String)>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::PathBuf;
 
     #[test]
     fn a_file_that_cannot_be_written_takes_no_other_along() {
@@ -175,6 +188,11 @@ mod tests {
             (place("all/a.json"), place("all/runs/a.html"), ""),
             (place("ci/a.json"), stdout.clone(), "/ci; make it first"),
             (place("a.json"), place(""), "this is a directory"),
+            (
+                place("a"),
+                place("a"),
+                "--json and --html name the same file",
+            ),
             (stdout.clone(), stdout, "one format only"),
         ] {
             let said = said(&json, &html, &runs);

@@ -53,7 +53,7 @@ pub(super) fn observe(
     recorder.check_stop()?;
     let (load, recording) = testbed.observe_totals(arm, step)?;
     let others_share = load.health.foreign_share.unwrap_or(0.0);
-    let others_cores = others_share * f64::from(testbed.machine().cores);
+    let others_cores = others_share * testbed.machine().cpus();
     let cpu = cpu_time(&recording.series, others_cores).ok_or_else(|| {
         ExperimentError::Unfit("the machine's CPU time cannot be read from /proc/stat".into())
     })?;

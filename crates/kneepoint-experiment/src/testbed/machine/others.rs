@@ -56,7 +56,7 @@ impl Testbed {
             return;
         }
         if let Some(now) = self.cpu_account() {
-            let used = now.foreign_cores_since(known) / f64::from(self.machine.cores.max(1));
+            let used = now.foreign_cores_since(known) / self.machine.cpus();
             others.peak = Some(others.peak.map_or(used, |peak| peak.max(used)));
             others.last = Some(now);
         }
@@ -64,7 +64,7 @@ impl Testbed {
 
     /// The most they used in a second of a load, without those who sent it.
     pub(in crate::testbed) fn peak_of(&self, others: &Others, point: &LoadPoint) -> Option<f64> {
-        let own = self.senders.share_of_others(point, self.machine.cores);
+        let own = self.senders.share_of_others(point, self.machine.cpus());
         others.peak.map(|peak| (peak - own).max(0.0))
     }
 
@@ -113,7 +113,7 @@ impl Testbed {
             begun,
             after,
         });
-        let cores = self.machine.cores;
+        let cores = self.machine.cpus();
         let of_senders = |point| self.senders.share_of_others(point, cores);
         let own: f64 = points.iter().map(of_senders).sum();
         for ((name, point), nowhere) in names.iter().zip(&mut points).zip(nowhere) {
@@ -166,8 +166,7 @@ fn has_memory_left() -> Result<(), ExperimentError> {
 impl Accounts {
     /// Notes what a request took of the CPU time of its own arm, and whose the rest of the machine was; `own` of it was
     /// whoever sent.
-    fn note(&self, point: &mut LoadPoint, tiers: &[RunningTier], own: f64, cores: u32) {
-        let cores = f64::from(cores.max(1));
+    fn note(&self, point: &mut LoadPoint, tiers: &[RunningTier], own: f64, cores: f64) {
         let others = self.sending.foreign_cores_since(&self.begun) / cores - own;
         point.health.foreign_share = Some(others.max(0.0));
         point.health.idle_share = Some(self.sending.idle_cores_since(&self.begun) / cores);

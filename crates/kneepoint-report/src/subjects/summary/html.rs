@@ -254,7 +254,7 @@ fn conditions(run: &Run, summary: &Summary) -> Markup {
 /// The machine in a line: cores, memory, model, kernel.
 pub(crate) fn machine(run: &Run) -> String {
     let machine = &run.machine;
-    let mut parts = vec![words::counted(machine.cores.into(), "core", "cores")];
+    let mut parts = vec![machine.cores_in_words()];
     if machine.memory_bytes > 0 {
         parts.push(units::format_bytes(machine.memory_bytes));
     }

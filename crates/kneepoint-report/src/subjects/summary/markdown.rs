@@ -56,7 +56,7 @@ pub(crate) fn head(out: &mut String, run: &Run, summary: &Summary) {
         } else {
             ""
         };
-        let cores = words::counted(machine.cores.into(), "core", "cores");
+        let cores = machine.cores_in_words();
         line(
             out,
             &format!("- Machine: {cores} of {}{shared}", escaped(&machine.cpu)),
