@@ -17,7 +17,7 @@ use crate::record::{BASE, Record, Recorder, TimeNeed};
 use crate::sequences::Subject;
 use crate::sequences::ab::{ArmComparison, compare, compare_for, compare_with_itself};
 use crate::sequences::diagnose::{
-    DOES_NOT_LAST, DOES_NOT_START, broke_off, compared_beside, diagnose, failed, not_tried,
+    Broken, DOES_NOT_LAST, DOES_NOT_START, broke_off, compared_beside, diagnose, failed, not_tried,
     untried, with_remedy, worth_trying,
 };
 use crate::sequences::findings::ask_what_else;
@@ -280,6 +280,18 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
         Ok(())
     }
 
+    /// Stands the configuration kept so far up again, where it was the one that died: the next comparison needs it.
+    fn stand_up_again(
+        &mut self,
+        current: &Current,
+        broken: &Broken,
+    ) -> Result<(), ExperimentError> {
+        match broken.by_change {
+            true => Ok(()),
+            false => self.stand_up(&current.arm, &current.scenario),
+        }
+    }
+
     /// What it takes to see where the configuration kept so far stands.
     fn look_takes(&self) -> Duration {
         let limit = LimitOptions::taking(self.limit_time(LIMIT_BETWEEN_SHARE), 1);
@@ -457,6 +469,7 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
             Ok(compared) => compared,
             Err(broken) => {
                 self.testbed.tear_down(&arm);
+                self.stand_up_again(current, &broken)?;
                 broke_off(self.recorder, finding, settings, broken);
                 return Ok(false);
             }

@@ -140,6 +140,7 @@ impl Tuner<'_, '_, '_> {
             Ok((_, effect)) => Ok(Some((arm, effect))),
             Err(broken) => {
                 self.testbed.tear_down(&arm);
+                self.stand_up_again(current, &broken)?;
                 self.recorder.result(format!("{what}: {}", broken.why));
                 Ok(None)
             }

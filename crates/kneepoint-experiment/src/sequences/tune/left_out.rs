@@ -38,11 +38,12 @@ impl Tuner<'_, '_, '_> {
             let (verdict, effect) = match compared_beside(compared, what, &current.arm)? {
                 Ok(compared) => compared,
                 Err(broken) => {
+                    self.testbed.tear_down(&arm);
+                    self.stand_up_again(current, &broken)?;
                     let (code, why) = (&decision.code, broken.why);
                     self.recorder.warn(format!(
                         "whether {code} is still needed beside the other changes is not known: {why}"
                     ));
-                    self.testbed.tear_down(&arm);
                     continue;
                 }
             };

@@ -115,6 +115,7 @@ impl Tuner<'_, '_, '_> {
             Ok(effect) => effect,
             Err(broken) => {
                 self.testbed.tear_down(&arm);
+                self.stand_up_again(current, &broken)?;
                 self.recorder.change(format!("{what}: {}", broken.why));
                 self.recorder
                     .decision(broken.decision(NAME, None, &settings));

@@ -6,10 +6,11 @@ use crate::error::ExperimentError;
 use crate::record::{BASE, BEST, Record};
 use crate::sequences::Subject;
 use crate::sequences::ab::ArmComparison;
-use crate::sequences::diagnose::diagnose;
+use crate::sequences::diagnose::{diagnose, with_remedy};
 use crate::sequences::findings::ask_what_else;
 use crate::sequences::limit::find_limit;
 use kneepoint_model::run::LimitResult;
+use kneepoint_model::{Effect, Scenario};
 use kneepoint_model::statistics::sequential::MIN_PAIRS;
 use kneepoint_planner::ab::Verdict;
 use kneepoint_planner::comparison::describe_effect;
@@ -64,8 +65,9 @@ impl Tuner<'_, '_, '_> {
             seed: 91,
             ..self.at_saturation((BASE, BEST), "after against before".to_owned())?
         };
-        let (_, effect) = self.compared(&proof)?;
-        self.recorder.write(Record::Proof(effect));
+        if let Some((_, effect)) = self.compared_if_both_last(&proof, &current.scenario)? {
+            self.recorder.write(Record::Proof(effect));
+        }
         self.testbed.tear_down(BASE);
         let limit = self.limit_of_the_best()?;
         if limit.rate_hz.estimate > 0.0 && self.recorder.left() > self.costs.diagnosis() {
@@ -76,6 +78,27 @@ impl Tuner<'_, '_, '_> {
             ask_what_else(self.recorder, &evidence, &findings);
         }
         Ok(())
+    }
+
+    /// A comparison of the proof; nothing where one of its stacks died of it, which takes nothing along that was shown before.
+    fn compared_if_both_last(
+        &mut self,
+        comparison: &ArmComparison<'_>,
+        best: &Scenario,
+    ) -> Result<Option<(Verdict, Effect)>, ExperimentError> {
+        let compared = self.compared(comparison);
+        let has_best_died = matches!(&compared, Err(error) if error.is_death_of(BEST));
+        let what = format!("{} could not be compared", comparison.change);
+        match with_remedy(compared, &what)? {
+            Ok(known) => Ok(Some(known)),
+            Err(why) => {
+                self.recorder.warn(why);
+                if has_best_died {
+                    self.stand_up(BEST, best)?;
+                }
+                Ok(None)
+            }
+        }
     }
 
     /// R* of the best, in the time that is left: what it is told with is what people read first. Where that is much, the
@@ -107,7 +130,10 @@ impl Tuner<'_, '_, '_> {
             seed: 81,
             ..self.at_saturation((&current.arm, BEST), "the same after a restart".to_owned())?
         };
-        let (verdict, effect) = self.compared(&comparison)?;
+        let compared = self.compared_if_both_last(&comparison, &current.scenario)?;
+        let Some((verdict, effect)) = compared else {
+            return Ok(());
+        };
         if verdict == Verdict::Worse {
             self.recorder.warn(format!(
                 "after a restart the same configuration serves less than tuning left it at, so part of the gain was that \
