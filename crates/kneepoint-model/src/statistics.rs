@@ -1,6 +1,7 @@
 //! Estimators and tests: pure functions of what was measured, each with its source.
 
 pub mod autocorrelation;
+pub mod binomial;
 #[cfg(test)]
 pub(crate) mod chance;
 pub mod holm;

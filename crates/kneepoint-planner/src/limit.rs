@@ -6,6 +6,7 @@
 //! the machine was during each step, and what others used how much of it there was, so that a machine that drifts, or has
 //! other work, moves the rates and not the result at reference speed. No step is left out for what others did.
 
+mod alone;
 mod clock;
 mod errors;
 mod options;
@@ -17,6 +18,7 @@ mod tests;
 mod width;
 
 use crate::bench::{Bench, Canary, Step};
+use alone::{Alone, ONE_AT_A_TIME};
 use clock::Clock;
 use kneepoint_model::run::{LimitNoise, LimitResult, TrialId};
 use kneepoint_model::statistics::limit_fit::{Fit, FitStep, Prior, fit};
@@ -40,6 +42,8 @@ pub enum LimitMove {
 enum Stage {
     Saturating,
     Stepping,
+    /// One request at a time, since nearly all of the steps were late.
+    Alone,
     Soaking,
     Finished,
 }
@@ -59,6 +63,8 @@ pub struct LimitSearch {
     prior_hz: f64,
     /// Whether the closed loop got no answer at all, so that one request at a time is tried.
     choked: bool,
+    /// Whether one request at a time meets the SLO, once that was asked.
+    alone: Option<Alone>,
     /// By how much the prior is raised when a step at its upper end holds.
     raise: f64,
     steps: Vec<StepRecord>,
@@ -121,6 +127,7 @@ impl LimitSearch {
         Self {
             stage: Stage::Saturating,
             choked: false,
+            alone: None,
             clock: Clock::new(options.wall),
             requests: 0,
             visits: 0,
@@ -184,12 +191,16 @@ impl LimitSearch {
         match self.stage {
             Stage::Saturating => {
                 let (purpose, workers) = if self.choked {
-                    ("limit: one request at a time", 1)
+                    (ONE_AT_A_TIME, 1)
                 } else {
                     ("limit: saturate", self.options.workers)
                 };
                 let length = self.options.saturate;
                 LimitMove::Measure(Step::saturating(purpose, workers, length, seed))
+            }
+            Stage::Alone => {
+                let length = self.options.saturate;
+                LimitMove::Measure(Step::saturating(ONE_AT_A_TIME, 1, length, seed))
             }
             Stage::Stepping => {
                 let rate = self.next_rate();
@@ -282,6 +293,7 @@ impl LimitSearch {
         match self.stage {
             Stage::Saturating => self.record_saturation(point),
             Stage::Stepping => self.record_step(point, reading),
+            Stage::Alone => self.record_alone(point),
             Stage::Soaking => self.record_soak(point, self.speeds().of_step(&reading)),
             Stage::Finished => {}
         }
@@ -315,6 +327,9 @@ impl LimitSearch {
         if self.saturation_hz > 0.0 {
             self.stage = Stage::Stepping;
             self.refit();
+            if self.choked {
+                self.judge_alone(point);
+            }
         } else if !self.choked {
             // Pages that wait for one another serve nobody once there are as many as workers, and well below that.
             self.choked = true;
@@ -357,6 +372,16 @@ impl LimitSearch {
         self.raise_prior(point);
         self.refit();
         self.out_of_time = self.is_out_of_time();
+        if self.is_alone_to_be_asked() {
+            self.stage = Stage::Alone;
+            return;
+        }
+        self.after_a_step();
+    }
+
+    /// Another step, or the end of them.
+    fn after_a_step(&mut self) {
+        self.stage = Stage::Stepping;
         let width = self.estimate().rate_hz.relative_half_width();
         let enough = self.steps.len() >= self.options.min_steps;
         let narrow = width <= self.options.target;
@@ -506,6 +531,7 @@ impl LimitSearch {
             soak_failed: soak.map_or(0, |point| point.outcomes.failed()),
             soak_arrivals: soak.map_or(0, |point| point.arrivals),
             soak_held: self.soak.held,
+            missed_alone: self.alone.and_then(|alone| alone.missed),
             warnings: self
                 .why_wide
                 .iter()

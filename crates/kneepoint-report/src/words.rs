@@ -92,6 +92,9 @@ pub(crate) fn limit_is(limit: &LimitResult) -> String {
     if limit.serves_nothing() {
         return NO_RATE.to_owned();
     }
+    if let Some(missed) = limit.missed_alone {
+        return format!("No rate meets the SLO: {}", missed.in_words());
+    }
     if !is_wide(limit) {
         return format!("R* is {}", of_limit(limit));
     }

@@ -2,7 +2,7 @@
 
 use crate::formats::written;
 use crate::support;
-use kneepoint_model::run::LimitResult;
+use kneepoint_model::run::{LimitResult, MissedAlone};
 use kneepoint_model::{
     Confidence, Effect, Interval, LatencyHistogram, Run, SessionCounts, Verdict,
 };
@@ -400,6 +400,34 @@ fn an_slo_that_one_request_misses_is_out_of_reach_at_any_rate() {
 }
 
 #[test]
+fn where_one_request_at_a_time_misses_the_slo_no_rate_is_told() {
+    let mut run = support::limit_only();
+    let missed = MissedAlone {
+        requests: 8,
+        late: 8,
+        quantile: 0.95,
+        took_ms: 309.0,
+        allowed_ms: 200.0,
+    };
+    run.limits[0].missed_alone = Some(missed);
+    let told = "No rate meets the SLO: one request at a time has a p95 of 309 ms, and 200 ms are allowed";
+    let verdict = summarise(&run).verdict;
+    assert!(verdict.starts_with(told) && !verdict.contains("R* is"), "{verdict}");
+    assert_eq!(summarise(&run).base_hz, None);
+    for format in ["terminal", "html", "markdown"] {
+        let text = words(&run, format);
+        assert!(text.contains(told), "{format}: {text}");
+    }
+    let mut run = support::tuned();
+    let base = run.limits.iter_mut().find(|limit| limit.arm == "base");
+    base.expect("a limit").missed_alone = Some(missed);
+    let verdict = summarise(&run).verdict;
+    let both = format!("Before the changes: {told}. After them: R* is ");
+    assert!(verdict.starts_with(&both), "{verdict}");
+    assert_eq!(run.gain(), None);
+}
+
+#[test]
 fn a_stack_that_serves_nothing_is_not_told_as_a_limit_of_zero() {
     let mut run = support::limit_only();
     run.limits = vec![LimitResult {
@@ -441,14 +469,14 @@ fn an_slo_that_few_requests_missed_or_only_before_the_changes_is_not_called_out_
         assert_eq!(told.is_some(), expected.is_some(), "{verdict}");
         assert!(verdict.contains(expected.unwrap_or_default()), "{verdict}");
     };
-    check(slow(support::healthy(), 0.95, 39), None);
+    check(slow(support::healthy(), 0.95, 3), None);
     check(
-        slow(support::healthy(), 0.95, 41),
+        slow(support::healthy(), 0.95, 4),
         Some("at any rate: p95 is 90.0 ms at 35.4 requests/s"),
     );
-    check(slow(support::healthy(), 0.999, 1_900), None);
+    check(slow(support::healthy(), 0.999, 3), None);
     check(
-        slow(support::healthy(), 0.999, 2_100),
+        slow(support::healthy(), 0.999, 4),
         Some("p99.9 is 90.0 ms"),
     );
     // What the changes left is slow, and nobody looked at it.

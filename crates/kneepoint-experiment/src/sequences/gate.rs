@@ -50,6 +50,7 @@ pub struct Gate {
 pub fn baseline_limit(run: &Run) -> Option<&LimitResult> {
     run.limit(BASE)
         .filter(|limit| limit.rate_hz.estimate.is_finite() && limit.rate_hz.estimate > 0.0)
+        .filter(|limit| limit.missed_alone.is_none())
 }
 
 /// Measures R* of the present application and compares it with that of a stored run; a second time before it fails.
@@ -178,7 +179,10 @@ fn limit_claim(
     (now_run, now): (&Run, &LimitResult),
     max_loss: f64,
 ) -> Option<GateClaim> {
-    let (before_hz, now_hz) = at_one_speed(before, now).unwrap_or((before.rate_hz, now.rate_hz));
+    let (before_hz, now_hz) = match now.missed_alone {
+        Some(_) => (before.rate_hz, Interval::default()),
+        None => at_one_speed(before, now).unwrap_or((before.rate_hz, now.rate_hz)),
+    };
     let lost = loss(&before_hz, &now_hz)?;
     Some(GateClaim {
         quantity: "R*".to_owned(),

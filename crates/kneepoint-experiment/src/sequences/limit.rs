@@ -148,6 +148,9 @@ where
 
 /// `R* is 38.5/s (95 %: 37.2/s to 39.8/s), bound by p95; 18 steps, ...`.
 fn found(its_limit: &str, result: &LimitResult) -> String {
+    if let Some(missed) = result.missed_alone {
+        return format!("no rate meets the SLO: {}", missed.in_words());
+    }
     let (rate, unit) = (result.rate_hz, result.unit());
     let besides = result.besides_visits();
     format!(

@@ -1,5 +1,6 @@
 //! The run record: everything a run did and measured, in the order it happened.
 
+mod alone;
 mod basis;
 mod bound;
 mod family;
@@ -10,6 +11,7 @@ mod standing;
 mod version;
 mod visits;
 
+pub use alone::MissedAlone;
 pub use basis::LimitBasis;
 pub use bound::Bound;
 pub use standing::Standing;
@@ -202,6 +204,10 @@ pub struct LimitResult {
     /// Whether the SLO held in it, and the generator was sound; true in runs of versions that did not say.
     #[serde(default = "held")]
     pub soak_held: bool,
+    /// What one request at a time took, where that alone misses the SLO: then no rate meets it, and [`Self::rate_hz`] is only
+    /// where load was driven.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missed_alone: Option<MissedAlone>,
     /// Doubts about the number, a sentence each.
     pub warnings: Vec<String>,
 }

@@ -1,3 +1,4 @@
+mod alone;
 mod budget;
 mod others;
 mod steps;

@@ -24,7 +24,7 @@ pub(crate) fn limits(run: &Run) -> Vec<(&'static str, &LimitResult)> {
 /// `p95 breaks the SLO first; with 20 virtual users ...`; only the latter where nothing was served, at any rate.
 pub(crate) fn breaks_first(run: &Run, limit: &LimitResult) -> String {
     let closed_loop = closed_loop(run, limit);
-    if limit.serves_nothing() {
+    if limit.serves_nothing() || limit.missed_alone.is_some() {
         return closed_loop;
     }
     let break_it = match limit.bound_by {

@@ -125,8 +125,8 @@ pub fn summarise(run: &Run) -> Summary {
         outcome,
         subject: subject(run),
         verdict: plain(&format!("{verdict}{}{}", never::met(run), still_open(run))),
-        base_hz: base.map(|limit| limit.rate_hz),
-        best_hz: best.map(|limit| limit.rate_hz),
+        base_hz: base.and_then(met_at),
+        best_hz: best.and_then(met_at),
         gain: run.gain(),
         slo: run
             .scenario
@@ -154,6 +154,11 @@ pub fn summarise(run: &Run) -> Summary {
         missing: missing::missing(run),
         doubts: doubts::doubts(run),
     }
+}
+
+/// The rate at which a configuration meets the SLO, where there is one.
+fn met_at(limit: &LimitResult) -> Option<Interval> {
+    limit.missed_alone.is_none().then_some(limit.rate_hz)
 }
 
 fn undecided_codes(run: &Run) -> Vec<String> {
@@ -264,6 +269,15 @@ fn verdict(
             words::of_limit(base),
             words::of_limit(best),
             factor.map_or_else(String::new, |factor| format!(", a factor of {factor}")),
+        );
+    }
+    if let (Some(base), Some(best)) = (base, best)
+        && (base.missed_alone.is_some() || best.missed_alone.is_some())
+    {
+        return format!(
+            "Before the changes: {}. After them: {}.",
+            words::limit_is(base),
+            words::limit_is(best)
         );
     }
     if let Some(it) = &run.replay {

@@ -8,8 +8,11 @@ impl Run {
     /// unless both were measured.
     #[must_use]
     pub fn gain(&self) -> Option<Interval> {
-        let base = &self.limit("base")?.rate_hz;
-        let best = &self.limit("best")?.rate_hz;
+        let rate = |arm| {
+            let limit = self.limit(arm);
+            limit.filter(|it| it.missed_alone.is_none()).map(|it| it.rate_hz)
+        };
+        let (base, best) = (rate("base")?, rate("best")?);
         Some(Interval {
             low: best.low / base.high,
             estimate: best.estimate / base.estimate,

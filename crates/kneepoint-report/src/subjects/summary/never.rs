@@ -4,13 +4,7 @@ use crate::subjects::limits::html::percentile;
 use crate::subjects::stack::waterfall;
 use crate::words;
 use kneepoint_model::Run;
-use kneepoint_model::run::Observation;
-
-/// Misses at low load over those the SLO allows, from which on it is out of reach \[ours\].
-const SURELY: f64 = 2.0;
-/// Requests that the SLO would let be late in a step, below which its quantile is little more than its slowest request
-/// \[ours\]: 40 requests for p95.
-const FEWEST_LATE: f64 = 2.0;
+use kneepoint_model::run::{LimitResult, MissedAlone, Observation};
 
 /// ` One request alone misses the SLO: ...`, with what it spends its time on; nothing where low load meets it, or nobody
 /// looked.
@@ -19,32 +13,32 @@ pub(crate) fn met(run: &Run) -> String {
         let slo = &run.scenario.as_ref()?.slo;
         let low = at_the_end(run)?;
         let trial = run.trials.iter().find(|trial| trial.id == low.trial)?;
-        let took_ms = trial.load.response.quantile_ms(slo.quantile)?;
-        let allowed_ms = slo.response_time.as_secs_f64() * 1e3;
-        // Some of the slowest may be so by chance or by others' work.
-        let surely = 1.0 - SURELY * (1.0 - slo.quantile);
-        let surely_ms = trial.load.response.quantile_ms(surely)?;
-        let few = trial.load.response.count() as f64 * (1.0 - slo.quantile) < FEWEST_LATE;
-        if few || surely_ms <= allowed_ms || !trial.load.validity.is_valid() {
-            return None;
-        }
+        let missed = MissedAlone::of(&trial.load, slo)?;
         let spent = low.waterfall.as_ref().and_then(waterfall::largest);
-        let spent = spent.map_or_else(String::new, |(part, share)| {
-            format!(
-                "; {} of it is {}",
-                words::share(share),
-                words::part(part.layer, &part.what)
-            )
+        let spent = spent.map(|(part, share)| {
+            (words::share(share), words::part(part.layer, &part.what))
+        });
+        let is_told = last_limit(run).is_some_and(|limit| limit.missed_alone.is_some());
+        if is_told {
+            return spent.map(|(share, part)| format!(" {share} of its time is {part}."));
+        }
+        let spent = spent.map_or_else(String::new, |(share, part)| {
+            format!("; {share} of it is {part}")
         });
         Some(format!(
             " One request alone misses the SLO, which cannot be met at any rate: {} is {} at {}, and {} is allowed{spent}.",
             percentile(slo),
-            words::ms(Some(took_ms)),
+            words::ms(Some(missed.took_ms)),
             words::requests_in(run.unit(), trial.load.offered_hz),
-            words::ms(Some(allowed_ms)),
+            words::ms(Some(missed.allowed_ms)),
         ))
     };
     sentence().unwrap_or_default()
+}
+
+/// R* of what the run ended with.
+fn last_limit(run: &Run) -> Option<&LimitResult> {
+    run.limit("best").or_else(|| run.limit("base"))
 }
 
 /// Low load of what the run ended with; `None` where nobody looked at that: what missed the SLO before the changes may meet it
