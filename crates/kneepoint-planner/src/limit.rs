@@ -167,7 +167,8 @@ impl LimitSearch {
     /// Goes on with a search that was done, for so long in all: with further steps, and with another confirming stretch at
     /// what is the lower end then.
     pub fn go_on_for(&mut self, wall: Duration) {
-        if self.saturation_hz <= 0.0 {
+        let is_answered = self.alone.is_some_and(|alone| alone.missed.is_some());
+        if self.saturation_hz <= 0.0 || is_answered {
             return;
         }
         self.options = LimitOptions {

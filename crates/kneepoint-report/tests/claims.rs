@@ -410,9 +410,13 @@ fn where_one_request_at_a_time_misses_the_slo_no_rate_is_told() {
         allowed_ms: 200.0,
     };
     run.limits[0].missed_alone = Some(missed);
-    let told = "No rate meets the SLO: one request at a time has a p95 of 309 ms, and 200 ms are allowed";
+    let told =
+        "No rate meets the SLO: one request at a time has a p95 of 309 ms, and 200 ms are allowed";
     let verdict = summarise(&run).verdict;
-    assert!(verdict.starts_with(told) && !verdict.contains("R* is"), "{verdict}");
+    assert!(
+        verdict.starts_with(told) && !verdict.contains("R* is"),
+        "{verdict}"
+    );
     assert_eq!(summarise(&run).base_hz, None);
     for format in ["terminal", "html", "markdown"] {
         let text = words(&run, format);
@@ -475,10 +479,7 @@ fn an_slo_that_few_requests_missed_or_only_before_the_changes_is_not_called_out_
         Some("at any rate: p95 is 90.0 ms at 35.4 requests/s"),
     );
     check(slow(support::healthy(), 0.999, 3), None);
-    check(
-        slow(support::healthy(), 0.999, 4),
-        Some("p99.9 is 90.0 ms"),
-    );
+    check(slow(support::healthy(), 0.999, 4), Some("p99.9 is 90.0 ms"));
     // What the changes left is slow, and nobody looked at it.
     let mut run = slow(support::tuned(), 0.95, 400);
     check(run.clone(), Some("p95 is 90.0 ms"));

@@ -78,7 +78,10 @@ mod tests {
         if let Some(missed) = missed {
             assert_eq!((missed.requests, missed.late), (in_time + late, late));
             let words = missed.in_words();
-            assert!(words.starts_with("one request at a time has a p95 of 309 ms"), "{words}");
+            assert!(
+                words.starts_with("one request at a time has a p95 of 309 ms"),
+                "{words}"
+            );
             assert!(words.ends_with("and 200 ms are allowed"), "{words}");
         }
     }

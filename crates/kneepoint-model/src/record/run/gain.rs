@@ -10,7 +10,9 @@ impl Run {
     pub fn gain(&self) -> Option<Interval> {
         let rate = |arm| {
             let limit = self.limit(arm);
-            limit.filter(|it| it.missed_alone.is_none()).map(|it| it.rate_hz)
+            limit
+                .filter(|it| it.missed_alone.is_none())
+                .map(|it| it.rate_hz)
         };
         let (base, best) = (rate("base")?, rate("best")?);
         Some(Interval {

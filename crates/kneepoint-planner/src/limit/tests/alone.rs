@@ -6,7 +6,11 @@ use crate::simulated::{App, Noise, SimulatedStack};
 use std::time::Duration;
 
 /// A search where the response time may be so much.
-fn within(response_time: Duration, noise: Noise, options: LimitOptions) -> kneepoint_model::run::LimitResult {
+fn within(
+    response_time: Duration,
+    noise: Noise,
+    options: LimitOptions,
+) -> kneepoint_model::run::LimitResult {
     let slo = kneepoint_model::Slo {
         response_time,
         ..SimulatedStack::usual_slo()
@@ -19,10 +23,21 @@ fn within(response_time: Duration, noise: Noise, options: LimitOptions) -> kneep
 fn an_slo_that_one_request_alone_misses_ends_the_search_and_says_so() {
     for noise in [Noise::quiet(), Noise::high()] {
         let found = within(Duration::from_millis(1), noise, LimitOptions::thorough(32));
-        let missed = found.missed_alone.expect("a request takes longer than that");
-        assert!(missed.late > 0 && missed.took_ms > missed.allowed_ms, "{missed:?}");
-        assert!(found.steps.len() <= 2 && found.soak_arrivals == 0, "{found:?}");
-        assert!(found.warnings[0].starts_with("no rate meets the SLO"), "{found:?}");
+        let missed = found
+            .missed_alone
+            .expect("a request takes longer than that");
+        assert!(
+            missed.late > 0 && missed.took_ms > missed.allowed_ms,
+            "{missed:?}"
+        );
+        assert!(
+            found.steps.len() <= 2 && found.soak_arrivals == 0,
+            "{found:?}"
+        );
+        assert!(
+            found.warnings[0].starts_with("no rate meets the SLO"),
+            "{found:?}"
+        );
     }
 }
 

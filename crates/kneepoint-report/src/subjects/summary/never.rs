@@ -15,9 +15,8 @@ pub(crate) fn met(run: &Run) -> String {
         let trial = run.trials.iter().find(|trial| trial.id == low.trial)?;
         let missed = MissedAlone::of(&trial.load, slo)?;
         let spent = low.waterfall.as_ref().and_then(waterfall::largest);
-        let spent = spent.map(|(part, share)| {
-            (words::share(share), words::part(part.layer, &part.what))
-        });
+        let spent =
+            spent.map(|(part, share)| (words::share(share), words::part(part.layer, &part.what)));
         let is_told = last_limit(run).is_some_and(|limit| limit.missed_alone.is_some());
         if is_told {
             return spent.map(|(share, part)| format!(" {share} of its time is {part}."));
