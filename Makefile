@@ -53,7 +53,7 @@ deny: cargo
 
 # Miri makes no system calls such as ptrace: the tests that parse run, those that touch the machine do not.
 miri: cargo
-	MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test -p kneepoint-linux --lib -- parse network cpu sock_diag
+	MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test -p kneepoint-linux --lib -- parse network cpu::tests sock_diag
 
 faults: deps build
 	cargo xtask faults $(ARGS)

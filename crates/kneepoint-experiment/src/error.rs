@@ -27,7 +27,9 @@ pub enum ExperimentError {
     #[error("{0}")]
     Settings(String),
     /// The stored run has no R*.
-    #[error("run {0} has no R* to compare with; take one of `kneepoint limit` that finished")]
+    #[error(
+        "run {0} has no R* to compare with; take one of `kneepoint limit` that finished and found a rate that meets the SLO"
+    )]
     NoBaseline(String),
     /// What was measured says too little to go on from it.
     #[error("{0}")]

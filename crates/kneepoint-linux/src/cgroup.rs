@@ -151,7 +151,7 @@ const NO_LIMIT_BYTES: u64 = 9_000_000_000_000_000_000;
 pub struct Memory {
     /// The most it may use.
     pub limit_bytes: u64,
-    /// What it uses, without files that it read once and nobody needs: what Kubernetes calls its working set.
+    /// What it uses, without what the kernel keeps of files and can give up: a group that reads much is soon full of that.
     pub used_bytes: u64,
 }
 
@@ -163,10 +163,16 @@ impl Memory {
         let limit_bytes = bytes("memory.max").or_else(|| bytes("memory.limit_in_bytes"))?;
         let used = bytes("memory.current").or_else(|| bytes("memory.usage_in_bytes"));
         let stat = read(group.join("memory.stat").to_str()?).unwrap_or_default();
-        let files = keyed(&stat, "total_inactive_file").or_else(|| keyed(&stat, "inactive_file"));
+        let kept = |all: &str, own: &str| keyed(&stat, all).or_else(|| keyed(&stat, own));
+        let files = [
+            kept("total_inactive_file", "inactive_file"),
+            kept("total_active_file", "active_file"),
+            kept("total_slab_reclaimable", "slab_reclaimable"),
+        ];
+        let files = files.into_iter().flatten().fold(0, u64::saturating_add);
         (limit_bytes < NO_LIMIT_BYTES).then(|| Self {
             limit_bytes,
-            used_bytes: used.unwrap_or(0).saturating_sub(files.unwrap_or(0)),
+            used_bytes: used.unwrap_or(0).saturating_sub(files),
         })
     }
 
@@ -286,7 +292,10 @@ mod tests {
         );
         write("memory.max", "2000\n");
         write("memory.current", "500\n");
-        write("memory.stat", "anon 100\ninactive_file 300\n");
+        write(
+            "memory.stat",
+            "anon 100\ninactive_file 200\nactive_file 60\nslab_reclaimable 40\n",
+        );
         assert_eq!(memory().map(|it| it.available()), Some(0.9));
         write("memory.max", "max\n");
         write("memory.limit_in_bytes", "9223372036854771712\n");

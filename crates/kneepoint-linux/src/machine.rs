@@ -54,7 +54,9 @@ impl MemoryLeft {
         let percent = |share: f64| format!("{:.1} %", 100.0 * share);
         if self.available < LEFT_LEAST {
             let left = percent(self.available);
-            return Some(format!("this machine has {left} of its memory left"));
+            return Some(format!(
+                "this machine or container has {left} of its memory left"
+            ));
         }
         (self.stalled >= STALLED).then(|| {
             let stalled = percent(self.stalled);
@@ -97,7 +99,10 @@ mod tests {
         let says = |available, stalled| MemoryLeft { available, stalled }.shortage();
         assert_eq!(says(0.2, 0.1), None);
         let left = says(0.011, 0.0).expect("a shortage");
-        assert_eq!(left, "this machine has 1.1 % of its memory left");
+        assert_eq!(
+            left,
+            "this machine or container has 1.1 % of its memory left"
+        );
         assert!(says(0.2, 0.4).is_some_and(|it| it.contains("40.0 %")));
         let now = MemoryLeft::now().expect("/proc/meminfo");
         assert!((0.0..=1.0).contains(&now.available) && (0.0..=1.0).contains(&now.stalled));

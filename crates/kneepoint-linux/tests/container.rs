@@ -1,13 +1,17 @@
 //! What is to be had in a container: the test puts itself into a group with a quota that is all it sees of the control groups,
 //! as container engines do.
 
+#![expect(clippy::disallowed_methods, reason = "a test starts programs")]
+
 use kneepoint_linux::cgroup::{Version, children};
 use kneepoint_linux::{Allowed, Hierarchies};
 use std::fs;
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
+
+#[path = "../../../tests/skipped.rs"]
+mod skip;
 
 /// The quota of the container.
 const CORES: f64 = 0.5;
@@ -23,13 +27,13 @@ impl Container {
     fn make() -> std::io::Result<Self> {
         let found = Hierarchies::detect();
         let cpu = found.cpu.ok_or(std::io::ErrorKind::Unsupported)?;
+        // Many machines have both in one place.
         let accounts = found.cpuacct.map(|it| it.root);
+        let accounts = accounts.filter(|root| *root != cpu.root);
         let mut made = Self { groups: Vec::new() };
         for root in [cpu.root.clone()].into_iter().chain(accounts) {
             let group = root.join(format!("kneepoint-test-{}", std::process::id()));
-            if !group.is_dir() {
-                fs::create_dir(&group)?;
-            }
+            fs::create_dir(&group)?;
             made.groups.push((root, group));
         }
         let group = &made.groups[0].1;
@@ -80,7 +84,7 @@ impl Drop for Container {
 fn a_container_has_its_quota_and_no_more() {
     let container = match Container::make() {
         Ok(container) => container,
-        Err(why) => return skipped(&format!("needs control groups: {why}")),
+        Err(why) => return skip::skipped(&format!("needs control groups: {why}")),
     };
     let (passed, said) = container.runs("within_a_quota");
     assert!(passed && said.contains("1 passed"), "{said}");
@@ -108,20 +112,9 @@ fn within_a_quota() {
     });
     let after = allowed.used().expect("/proc/stat");
     let all_s = CORES * after.since(&before).as_secs_f64();
-    let (busy_s, idle_s) = (after.busy_s_since(&before), after.idle_s_since(&before));
-    // Two threads want all that there is: however busy the machine is besides, none of it is left, and no more is used. A
-    // group may use in one period of 100 ms what it did not in the one before.
-    assert!(busy_s > 0.7 * all_s, "{busy_s} of {all_s}");
-    assert!(busy_s <= all_s + 0.06, "{busy_s} of {all_s}");
+    let (running_s, idle_s) = (after.running_s_since(&before), after.idle_s_since(&before));
+    // Two threads want all that there is: however busy the machine is besides, none of it is left idle. What runs is theirs, or
+    // others' who took it; of the group it is no more than the quota, but for what it did not use in the period before.
     assert!(idle_s < 0.3 * all_s, "{idle_s} of {all_s}");
-}
-
-/// Says that a test does not run here, where `make test` gathers it.
-fn skipped(why: &str) {
-    eprintln!("skipped: {why}");
-    let list = std::env::var_os("KNEEPOINT_SKIPPED");
-    let opened = list.map(|list| fs::OpenOptions::new().append(true).open(list));
-    if let Some(Ok(mut list)) = opened {
-        let _ = writeln!(list, "a_container_has_its_quota_and_no_more: {why}");
-    }
+    assert!(running_s <= all_s + 0.1, "{running_s} of {all_s}");
 }

@@ -64,7 +64,7 @@ pub struct LimitSearch {
     /// Whether the closed loop got no answer at all, so that one request at a time is tried.
     choked: bool,
     /// Whether one request at a time meets the SLO, once that was asked.
-    alone: Option<Alone>,
+    alone: Alone,
     /// By how much the prior is raised when a step at its upper end holds.
     raise: f64,
     steps: Vec<StepRecord>,
@@ -127,7 +127,7 @@ impl LimitSearch {
         Self {
             stage: Stage::Saturating,
             choked: false,
-            alone: None,
+            alone: Alone::default(),
             clock: Clock::new(options.wall),
             requests: 0,
             visits: 0,
@@ -167,8 +167,7 @@ impl LimitSearch {
     /// Goes on with a search that was done, for so long in all: with further steps, and with another confirming stretch at
     /// what is the lower end then.
     pub fn go_on_for(&mut self, wall: Duration) {
-        let is_answered = self.alone.is_some_and(|alone| alone.missed.is_some());
-        if self.saturation_hz <= 0.0 || is_answered {
+        if self.saturation_hz <= 0.0 || self.misses_alone() {
             return;
         }
         self.options = LimitOptions {
@@ -200,7 +199,7 @@ impl LimitSearch {
                 LimitMove::Measure(Step::saturating(purpose, workers, length, seed))
             }
             Stage::Alone => {
-                let length = self.options.saturate;
+                let length = self.length_alone();
                 LimitMove::Measure(Step::saturating(ONE_AT_A_TIME, 1, length, seed))
             }
             Stage::Stepping => {
@@ -532,7 +531,7 @@ impl LimitSearch {
             soak_failed: soak.map_or(0, |point| point.outcomes.failed()),
             soak_arrivals: soak.map_or(0, |point| point.arrivals),
             soak_held: self.soak.held,
-            missed_alone: self.alone.and_then(|alone| alone.missed),
+            missed_alone: self.alone.missed,
             warnings: self
                 .why_wide
                 .iter()

@@ -422,6 +422,11 @@ fn where_one_request_at_a_time_misses_the_slo_no_rate_is_told() {
         let text = words(&run, format);
         assert!(text.contains(told), "{format}: {text}");
     }
+    let junit = written(&run, "junit");
+    assert!(
+        junit.contains("there is no rate at which the SLO holds"),
+        "{junit}"
+    );
     let mut run = support::tuned();
     let base = run.limits.iter_mut().find(|limit| limit.arm == "base");
     base.expect("a limit").missed_alone = Some(missed);

@@ -14,6 +14,7 @@ use kneepoint_model::run::LimitResult;
 use kneepoint_model::{Change, GateVerdict, Run, Scenario, Setting, SettingKey, units};
 use kneepoint_report::{Format, Options, Styles, render};
 use std::io::{ErrorKind, Write};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -333,29 +334,47 @@ pub fn write_text(target: &Path, text: &str) -> Result<()> {
 }
 
 /// Writes a file in one go: who looks at it meanwhile, or after a disk got full, finds what was there before. What is no
-/// regular file, such as `/dev/stderr` or a pipe, is written as it is.
+/// regular file, such as `/dev/stderr` or a pipe, is written as it is, and so is one whose place nothing else can take.
 fn replace(target: &Path, text: &str) -> std::io::Result<()> {
     let known = target.symlink_metadata().ok();
+    if known.as_ref().is_some_and(|known| !known.is_file()) {
+        return std::fs::write(target, text);
+    }
     let mut name = target.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.new", std::process::id()));
     let beside = target.with_file_name(name);
-    let made = match known.as_ref().is_none_or(std::fs::Metadata::is_file) {
-        true => std::fs::File::create_new(&beside),
-        false => return std::fs::write(target, text),
-    };
-    let Ok(mut file) = made else {
+    let Ok(mut file) = made_like(&beside, known.as_ref()) else {
         return std::fs::write(target, text);
     };
-    let written = file.write_all(text.as_bytes()).and_then(|()| {
-        if let Some(known) = &known {
-            file.set_permissions(known.permissions())?;
-        }
-        std::fs::rename(&beside, target)
-    });
-    if written.is_err() {
+    let written = file.write_all(text.as_bytes());
+    let is_in_place = written.is_ok() && std::fs::rename(&beside, target).is_ok();
+    if !is_in_place {
         let _ = std::fs::remove_file(&beside);
     }
-    written
+    match written {
+        // A file that was mounted by itself into a container can be written, and not replaced.
+        Ok(()) if !is_in_place => std::fs::write(target, text),
+        other => other,
+    }
+}
+
+/// A new file that those may read who could read the one it is to replace.
+fn made_like(path: &Path, known: Option<&std::fs::Metadata>) -> std::io::Result<std::fs::File> {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    let Some(known) = known else {
+        return options.open(path);
+    };
+    let file = options.mode(0o600).open(path)?;
+    let alike = std::os::unix::fs::fchown(&file, Some(known.uid()), Some(known.gid()))
+        .and_then(|()| file.set_permissions(std::fs::Permissions::from_mode(known.mode() & 0o777)));
+    match alike {
+        Ok(()) => Ok(file),
+        Err(why) => {
+            let _ = std::fs::remove_file(path);
+            Err(why)
+        }
+    }
 }
 
 /// Prints to standard output. That its reader has left, as `head` does, is no failure; nor does it make one good: the exit
@@ -403,7 +422,6 @@ mod tests {
 
     #[test]
     fn results_take_the_place_of_older_ones_and_keep_who_may_read_them() {
-        use std::os::unix::fs::PermissionsExt as _;
         let directory = tempfile::tempdir().expect("temp dir");
         let place = |name: &str| directory.path().join(name);
         let check = |name: &str, mode: u32, is_link: bool| {

@@ -161,27 +161,27 @@ fn read_group(dir: &Path, controllers: &str, limits: &mut Limits) {
             }
         }
     }
-    if has("cpu") {
-        if let Some(value) = kneepoint_linux::cgroup::quota_cores(dir) {
-            let is_second = dir.join("cpu.max").exists();
-            let limit = ResourceLimit {
-                value,
-                source: at(if is_second {
-                    "cpu.max"
-                } else {
-                    "cpu.cfs_quota_us"
-                }),
-            };
-            if tighter(&mut limits.cpus, limit) {
-                limits.throttled = read("cpu.stat").and_then(|text| {
-                    let periods = super::keyed(&text, "nr_periods").filter(|n| *n > 0.0)?;
-                    let value = super::keyed(&text, "nr_throttled")? / periods;
-                    Some(ResourceLimit {
-                        value,
-                        source: at("cpu.stat"),
-                    })
-                });
-            }
+    let quota = has("cpu").then(|| kneepoint_linux::cgroup::quota_cores(dir));
+    if let Some(value) = quota.flatten() {
+        let is_second = dir.join("cpu.max").exists();
+        let name = if is_second {
+            "cpu.max"
+        } else {
+            "cpu.cfs_quota_us"
+        };
+        let limit = ResourceLimit {
+            value,
+            source: at(name),
+        };
+        if tighter(&mut limits.cpus, limit) {
+            limits.throttled = read("cpu.stat").and_then(|text| {
+                let periods = super::keyed(&text, "nr_periods").filter(|n| *n > 0.0)?;
+                let value = super::keyed(&text, "nr_throttled")? / periods;
+                Some(ResourceLimit {
+                    value,
+                    source: at("cpu.stat"),
+                })
+            });
         }
     }
 }

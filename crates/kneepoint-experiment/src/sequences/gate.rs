@@ -173,21 +173,22 @@ fn limit_of(
     find_limit(testbed, recorder, Subject::named(arm), options).map(|(limit, _)| limit)
 }
 
-/// The loss of R*; `None` where it was none before.
+/// The loss of R*; `None` where there was none before.
 fn limit_claim(
     (before_run, before): (&Run, &LimitResult),
     (now_run, now): (&Run, &LimitResult),
     max_loss: f64,
 ) -> Option<GateClaim> {
-    let (before_hz, now_hz) = match now.missed_alone {
-        Some(_) => (before.rate_hz, Interval::default()),
-        None => at_one_speed(before, now).unwrap_or((before.rate_hz, now.rate_hz)),
+    let was_hz = before.met_hz()?;
+    let (before_hz, now_hz) = match now.met_hz() {
+        Some(now_hz) => at_one_speed(before, now).unwrap_or((was_hz, now_hz)),
+        None => (was_hz, Interval::default()),
     };
     let lost = loss(&before_hz, &now_hz)?;
     Some(GateClaim {
         quantity: "R*".to_owned(),
         before_hz: Some(before.rate_hz),
-        now_hz: Some(now.rate_hz),
+        now_hz: now.met_hz(),
         loss: lost,
         verdict: judge(&lost, max_loss),
         conditions: format!(
@@ -296,4 +297,42 @@ fn describe(claim: &GateClaim, max_loss: f64) -> String {
         claim.verdict.name(),
         claim.conditions
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kneepoint_model::run::MissedAlone;
+
+    fn limit(estimate: f64, is_met: bool) -> LimitResult {
+        LimitResult {
+            rate_hz: Interval {
+                low: 0.98 * estimate,
+                estimate,
+                high: 1.02 * estimate,
+            },
+            missed_alone: (!is_met).then_some(MissedAlone {
+                requests: 8,
+                late: 8,
+                quantile: 0.95,
+                took_ms: 309.0,
+                allowed_ms: 200.0,
+            }),
+            ..LimitResult::default()
+        }
+    }
+
+    #[test]
+    fn where_no_rate_meets_the_slo_any_more_all_is_lost_and_before_nothing_could_be() {
+        let run = Run::default();
+        let claim =
+            |before: &LimitResult, now: &LimitResult| limit_claim((&run, before), (&run, now), 0.1);
+        let (met, never) = (limit(100.0, true), limit(3.0, false));
+        let same = claim(&met, &met).expect("a claim");
+        assert_eq!(same.verdict, GateVerdict::Pass);
+        let lost = claim(&met, &never).expect("a claim");
+        assert_eq!((lost.verdict, lost.now_hz), (GateVerdict::Fail, None));
+        assert_eq!(claim(&never, &met), None);
+        assert_eq!(claim(&never, &never), None);
+    }
 }

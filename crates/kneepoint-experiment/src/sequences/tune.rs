@@ -17,7 +17,7 @@ use crate::record::{BASE, Record, Recorder, TimeNeed};
 use crate::sequences::Subject;
 use crate::sequences::ab::{ArmComparison, compare, compare_for, compare_with_itself};
 use crate::sequences::diagnose::{
-    Broken, DOES_NOT_LAST, DOES_NOT_START, broke_off, compared_beside, diagnose, failed, not_tried,
+    DOES_NOT_LAST, DOES_NOT_START, broke_off, compared_beside, diagnose, failed, not_tried,
     untried, with_remedy, worth_trying,
 };
 use crate::sequences::findings::ask_what_else;
@@ -280,13 +280,14 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
         Ok(())
     }
 
-    /// Stands the configuration kept so far up again, where it was the one that died: the next comparison needs it.
+    /// Stands the configuration kept so far up again, where that died and not the one with the change: the next comparison
+    /// needs it.
     fn stand_up_again(
         &mut self,
         current: &Current,
-        broken: &Broken,
+        by_change: bool,
     ) -> Result<(), ExperimentError> {
-        match broken.by_change {
+        match by_change {
             true => Ok(()),
             false => self.stand_up(&current.arm, &current.scenario),
         }
@@ -469,8 +470,9 @@ impl<'t, 'r, 'o> Tuner<'t, 'r, 'o> {
             Ok(compared) => compared,
             Err(broken) => {
                 self.testbed.tear_down(&arm);
-                self.stand_up_again(current, &broken)?;
+                let by_change = broken.by_change;
                 broke_off(self.recorder, finding, settings, broken);
+                self.stand_up_again(current, by_change)?;
                 return Ok(false);
             }
         };

@@ -43,20 +43,26 @@ impl Allowed {
     /// Looks at what is allowed now. What cannot be read limits nothing.
     #[must_use]
     pub fn now() -> Self {
-        let cpus = own_cpus();
+        let without = Self {
+            cpus: own_cpus(),
+            quota: None,
+        };
         let quota = Quota::of(&Hierarchies::detect());
         Self {
-            quota: quota.filter(|it| it.cores < cpus.len() as f64),
-            cpus,
+            quota: quota.filter(|it| it.cores < without.cores()),
+            ..without
         }
     }
 
     /// Cores that can be busy at once, on average: 1.5 with a quota of one and a half.
     #[must_use]
     pub fn cores(&self) -> f64 {
-        self.quota
-            .as_ref()
-            .map_or(self.cpus.len().max(1) as f64, |quota| quota.cores)
+        let all = || match self.cpus.len() {
+            0 => std::thread::available_parallelism().map_or(1, Into::into),
+            cpus => cpus,
+        };
+        let quota = self.quota.as_ref();
+        quota.map_or_else(|| all() as f64, |quota| quota.cores)
     }
 
     /// The quota in cores, where there is one that is less than the CPUs.
@@ -120,12 +126,6 @@ impl CpuUse {
         self.at
     }
 
-    /// Seconds that the hypervisor kept from the CPUs since the machine started.
-    #[must_use]
-    pub fn stolen_s(&self) -> f64 {
-        seconds(self.ticks.steal)
-    }
-
     /// Time since an earlier moment.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Duration {
@@ -161,8 +161,10 @@ impl CpuUse {
         (allowed_s - self.at_most_left(earlier, quiet)).max(0.0)
     }
 
-    fn stolen_s_since(&self, earlier: &Self) -> f64 {
-        (self.stolen_s() - earlier.stolen_s()).max(0.0)
+    /// Core seconds that the hypervisor kept from the CPUs; below a quota, no more than that had left.
+    #[must_use]
+    pub fn stolen_s_since(&self, earlier: &Self) -> f64 {
+        self.at_most_left(earlier, |ticks| ticks.steal)
     }
 
     /// Seconds of the CPUs by a count of ticks, and no more than the quota had left.

@@ -46,7 +46,7 @@ metrics! {
     CONTEXT_SWITCHES_FORCED Counter "proc.context_switches_forced" "Involuntary context switches of the tier.";
     JOB_CPU_S Counter "job.cpu_s" "CPU time of a job that runs beside the requests, by its name, in seconds.";
 
-    MACHINE_BUSY_S Counter "machine.busy_s" "CPU time used on the whole machine, in core seconds.";
+    MACHINE_BUSY_S Counter "machine.busy_s" "CPU time used on the machine, or on a container's part of it, in core seconds.";
     MACHINE_STEAL_S Counter "machine.steal_s" "Time the hypervisor kept from the machine, in core seconds.";
     PSI_CPU_SOME_S Counter "psi.cpu_some_s" "Time in which at least one task waited for a CPU, in seconds.";
     PSI_MEMORY_FULL_S Counter "psi.memory_full_s" "Time in which every task waited for memory, in seconds.";

@@ -34,7 +34,7 @@ pub const RUN_VERSION: u32 = 3;
 /// The machine a run ran on; in a container, the part of it that was to be had there.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Machine {
-    /// Cores that could be busy at once.
+    /// Cores that could be busy, on average and rounded up.
     pub cores: u32,
     /// How many could be busy on average, where a quota of CPU time allowed less than whole cores: 1.5 of 2.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -59,11 +59,11 @@ impl Machine {
         self.quota_cores.unwrap_or_else(whole).max(0.01)
     }
 
-    /// `2 cores`, `1.5 cores by a quota of CPU time`.
+    /// `2 cores`, `1.50 cores (a quota)`.
     #[must_use]
     pub fn cores_in_words(&self) -> String {
         match (self.quota_cores, self.cores) {
-            (Some(quota), _) => format!("{quota} cores by a quota of CPU time"),
+            (Some(quota), _) => format!("{quota:.2} cores (a quota)"),
             (None, 1) => "1 core".to_owned(),
             (None, cores) => format!("{cores} cores"),
         }
@@ -221,6 +221,13 @@ impl LimitResult {
     #[must_use]
     pub fn serves_nothing(&self) -> bool {
         self.rate_hz.estimate <= 0.0
+    }
+
+    /// R* with its interval; `None` where no rate meets the SLO.
+    #[must_use]
+    pub fn met_hz(&self) -> Option<Interval> {
+        let is_met = self.missed_alone.is_none() && !self.serves_nothing();
+        is_met.then_some(self.rate_hz)
     }
 }
 

@@ -190,12 +190,12 @@ fn resemblance(data: &[Observation], prior: Prior, fitted: &Posterior) -> f64 {
     lag_one(&residuals).unwrap_or(0.0)
 }
 
-/// An interval around a rate from the middle and half width of its logarithm.
-fn around(ln_rate: f64, half: f64) -> Interval {
+/// An interval around a rate from the middle of its logarithm, and how far that reaches below and above it.
+fn around(ln_rate: f64, [below, above]: [f64; 2]) -> Interval {
     Interval {
-        low: (ln_rate - half).exp(),
+        low: (ln_rate - below).exp(),
         estimate: ln_rate.exp(),
-        high: (ln_rate + half).exp(),
+        high: (ln_rate + above).exp(),
     }
 }
 
@@ -211,15 +211,22 @@ pub fn fit(steps: &[FitStep], prior: Prior) -> Fit {
     let rho = resemblance(&data, prior, &logit);
     let inflated = inflation(rho.min(MOST_RESEMBLANCE));
     let effective = (steps.len() as f64 / inflated).max(3.0);
-    let by_chance = 1.96 * sd * inflated.sqrt() * (1.0 + 1.5 / effective);
-    let half = by_chance.hypot((logit.ln_rate - probit.ln_rate) / 2.0);
+    let widened = inflated.sqrt() * (1.0 + 1.5 / effective);
+    let disagree = (logit.ln_rate - probit.ln_rate) / 2.0;
+    let sides = [0, 1].map(|side| {
+        let by_chance = f64::midpoint(logit.sides[side], probit.sides[side]) * widened;
+        by_chance.hypot(disagree)
+    });
     let beta = f64::midpoint(logit.beta, probit.beta);
     let speeds: Vec<f64> = data.iter().map(|seen| seen.speed).collect();
     let mean_speed = speeds.iter().sum::<f64>() / (speeds.len() as f64).max(1.0);
     let of_speed = 1.96 * beta * sd_of_drifting_mean(&speeds).unwrap_or(0.0);
     Fit {
-        rate_hz: around(ln_rate + beta * mean_speed, half.hypot(of_speed)),
-        reference_hz: around(ln_rate, half),
+        rate_hz: around(
+            ln_rate + beta * mean_speed,
+            sides.map(|side| side.hypot(of_speed)),
+        ),
+        reference_hz: around(ln_rate, sides),
         sd_ln: sd,
         slope: logit.slope,
         beta,
@@ -267,6 +274,19 @@ mod tests {
         assert!(fitted.rate_hz.contains(limit_hz), "{limit_hz}: {fitted:?}");
         assert!(fitted.rate_hz.relative_half_width() < 0.06, "{fitted:?}");
         assert_eq!(fitted.rate_hz, fitted.reference_hz, "no speed was measured");
+    }
+
+    /// One step at which nearly everything was late: how far R* lies below is not known, and that it is not far above is.
+    #[test]
+    fn what_one_step_shows_of_one_side_it_shows_of_that_side_alone() {
+        let late = FitStep {
+            violations: 10,
+            arrivals: 10,
+            ..step(1.0, 25.0, 2.7, None)
+        };
+        let fitted = fit(&[late], prior(3.6));
+        let (low, high) = (fitted.rate_hz.low, fitted.rate_hz.high);
+        assert!(low < 0.9 && (1.5..8.0).contains(&high), "{fitted:?}");
     }
 
     #[test]

@@ -128,10 +128,11 @@ impl Speeds {
         };
         let by_canary = error(&|it| Some(it.canary?.ln() + it.available.ln()));
         let apart = error(&|it| Some(it.canary?.ln() + it.cost_ms?.ln()));
-        let (rate, reference) = (half(&fit.rate_hz), half(&fit.reference_hz));
+        let (rate, reference) = (sides(&fit.rate_hz), sides(&fit.reference_hz));
+        let mean = [0, 1].map(|side| rate[side].max(reference[side].hypot(by_canary)));
         Fit {
-            rate_hz: with_half(fit.rate_hz, rate.max(reference.hypot(by_canary))),
-            reference_hz: with_half(fit.reference_hz, reference.hypot(apart)),
+            rate_hz: with_sides(fit.rate_hz, mean),
+            reference_hz: with_sides(fit.reference_hz, reference.map(|side| side.hypot(apart))),
             ..fit
         }
     }
@@ -142,16 +143,16 @@ impl Speeds {
     }
 }
 
-/// Half width of an interval's logarithm.
-fn half(rate: &Interval) -> f64 {
-    (rate.high / rate.low).ln() / 2.0
+/// How far an interval's logarithm reaches below its estimate, and above.
+fn sides(rate: &Interval) -> [f64; 2] {
+    [rate.estimate / rate.low, rate.high / rate.estimate].map(f64::ln)
 }
 
-/// The interval around the same estimate whose logarithm has this half width.
-fn with_half(rate: Interval, half: f64) -> Interval {
+/// The interval around the same estimate whose logarithm reaches so far below and above.
+fn with_sides(rate: Interval, [below, above]: [f64; 2]) -> Interval {
     Interval {
-        low: rate.estimate * (-half).exp(),
-        high: rate.estimate * half.exp(),
+        low: rate.estimate * (-below).exp(),
+        high: rate.estimate * above.exp(),
         ..rate
     }
 }

@@ -29,7 +29,7 @@ impl LimitSearch {
 
     /// That the steps were too short for the SLO, where no longer stretch has shown that R* holds or lowered it.
     pub(super) fn short_for_the_slo(&self) -> Option<String> {
-        if self.steps.is_empty() || self.soak.point.is_some() {
+        if self.steps.is_empty() || self.soak.point.is_some() || self.misses_alone() {
             return None;
         }
         let length = self.step_length(self.estimate().rate_hz.estimate);

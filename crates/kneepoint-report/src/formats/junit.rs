@@ -67,7 +67,7 @@ fn finished(run: &Run) -> TestCaseStatus {
 }
 
 fn sustains(limit: &LimitResult) -> TestCaseStatus {
-    if limit.rate_hz.estimate > 0.0 {
+    if limit.met_hz().is_some() {
         TestCaseStatus::success()
     } else {
         not(
@@ -78,6 +78,9 @@ fn sustains(limit: &LimitResult) -> TestCaseStatus {
 }
 
 fn told(run: &Run, limit: &LimitResult) -> String {
+    if limit.met_hz().is_none() {
+        return plain(&words::limit_is(limit));
+    }
     plain(&format!(
         "{}, bound by {}; {}",
         words::of_limit(limit),

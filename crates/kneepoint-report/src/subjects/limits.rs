@@ -39,7 +39,8 @@ pub(crate) fn breaks_first(run: &Run, limit: &LimitResult) -> String {
 fn closed_loop(run: &Run, limit: &LimitResult) -> String {
     let own = |trial: &&Trial| limit.trials.contains(&trial.id);
     let closed = |trial: &Trial| Some((trial.load.closed_workers?, trial.load.window_s));
-    let step = run.trials.iter().filter(own).filter_map(closed).next_back();
+    // One more may follow the first steps, which asks whether one request alone meets the SLO.
+    let step = run.trials.iter().filter(own).map_while(closed).last();
     let (who, when) = match step {
         Some((1, window_s)) => (
             "one virtual user that never pauses".to_owned(),
@@ -77,7 +78,7 @@ pub(crate) fn machine_speed(limit: &LimitResult) -> Option<String> {
         true => "; the steps scatter too much for an exact R* in this time",
         false => "",
     };
-    let at_first = match words::is_wide(limit) {
+    let at_first = match words::is_wide(limit) || limit.met_hz().is_none() {
         true => String::new(),
         false => format!(
             "; at the speed it had when the run began, R* is {}",
@@ -110,21 +111,22 @@ mod tests {
         }
     }
 
-    fn run_of(closed: &[(u64, u32)]) -> Run {
+    /// Steps of so many virtual users; of none where it was at a rate.
+    fn run_of(steps: &[(u64, u32)]) -> Run {
         let trial = |&(id, users): &(u64, u32)| Trial {
             id: TrialId(id),
             purpose: "limit: saturate".into(),
             arm: "base".into(),
             at_s: 0.0,
             load: LoadPoint {
-                closed_workers: Some(users),
+                closed_workers: Some(users).filter(|users| *users > 0),
                 window_s: 3.0,
                 ..LoadPoint::default()
             },
             cpu: None,
         };
         Run {
-            trials: closed.iter().map(trial).collect(),
+            trials: steps.iter().map(trial).collect(),
             ..Run::default()
         }
     }
@@ -147,6 +149,15 @@ mod tests {
             "with one virtual user that never pauses, the stack served 12.0/s in one step of 3.0 s, less than R*: perhaps it was \
              not at full speed yet",
         );
+        // What asks behind the first steps whether one request alone meets the SLO.
+        let mut asked = run_of(&[(0, 20), (1, 0), (2, 1)]);
+        asked.trials[2].purpose = "limit: one request at a time".into();
+        let limit = LimitResult {
+            trials: vec![TrialId(0), TrialId(1), TrialId(2)],
+            ..limit(242.0)
+        };
+        let told = closed_loop(&asked, &limit);
+        assert!(plain(&told).starts_with("with 20 virtual users"), "{told}");
         check(
             &[],
             242.0,

@@ -46,6 +46,7 @@ fn limit(arm: &str, rate: Interval, saturation_hz: f64, trials: &[Trial]) -> Lim
         rate_hz: rate,
         requests_a_visit: None,
         visit_s: None,
+        missed_alone: None,
         reference_hz: None,
         r90_hz: None,
         noise: None,

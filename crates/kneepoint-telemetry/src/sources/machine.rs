@@ -11,7 +11,7 @@ use std::time::Duration;
 /// Metadata.
 pub(super) static SOURCE: Source = Source {
     name: "machine",
-    about: "CPU time, steal and pressure (PSI) of the whole machine",
+    about: "CPU time, steal and pressure (PSI) of the machine, or of a container's part of it",
     requirements: "/proc/stat; for pressure a kernel with CONFIG_PSI (not disabled by psi=0)",
     overhead: "four small reads of /proc, about 50 us a sample",
     cadence: Duration::from_secs(1),
@@ -26,11 +26,12 @@ pub(super) static SOURCE: Source = Source {
     open: Open::Machine(|| Box::<Machine>::default()),
 };
 
-/// Adds up how long the CPUs were busy since the first sample.
+/// Adds up how long the CPUs were busy, and how long they were kept from it, since the first sample.
 #[derive(Debug)]
 struct Machine {
     allowed: Allowed,
     busy_s: f64,
+    stolen_s: f64,
     last: Option<CpuUse>,
 }
 
@@ -39,6 +40,7 @@ impl Default for Machine {
         Self {
             allowed: Allowed::now(),
             busy_s: 0.0,
+            stolen_s: 0.0,
             last: None,
         }
     }
@@ -49,6 +51,7 @@ impl Machine {
     fn note(&mut self, used: CpuUse) {
         if let Some(before) = self.last.replace(used) {
             self.busy_s += used.busy_s_since(&before);
+            self.stolen_s += used.stolen_s_since(&before);
         }
     }
 }
@@ -59,7 +62,7 @@ impl Probe for Machine {
         let used = used.ok_or_else(|| Failure("`/proc/stat` cannot be read".into()))?;
         self.note(used);
         sink.push(MACHINE_BUSY_S, self.busy_s);
-        sink.push(MACHINE_STEAL_S, used.stolen_s());
+        sink.push(MACHINE_STEAL_S, self.stolen_s);
         for (file, line, metric) in [
             ("cpu", "some", PSI_CPU_SOME_S),
             ("memory", "full", PSI_MEMORY_FULL_S),

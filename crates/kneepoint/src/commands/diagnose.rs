@@ -40,8 +40,14 @@ pub(super) fn run(args: &DiagnoseArgs) -> Result<ExitCode> {
             };
             let most = args.confirm;
             diagnose_and_confirm(testbed, recorder, &scenario, asked, most, &mut judged_by)?;
-            if args.evidence.is_some() && !written {
-                recorder.warn("--evidence: there is none, since the stack bore no load".to_owned());
+            if let Some(path) = args.evidence.as_deref().filter(|_| !written) {
+                let older = match path.exists() {
+                    true => "; the file there is of an earlier run",
+                    false => "",
+                };
+                recorder.warn(format!(
+                    "--evidence: there is none, since the stack bore no load{older}"
+                ));
             }
             unmeasured::note(testbed, recorder, BASE)
         },

@@ -105,7 +105,8 @@ fn stored_run(runs: &Path, name: &str, scenario: &Scenario) -> Result<Run> {
     let run = RunStore::read(&path)?;
     let Some(limit) = baseline_limit(&run) else {
         bail!(
-            "--baseline {}: the run has no R* of the stack as it was; take one of `kneepoint limit` that finished",
+            "--baseline {}: the run has no R* of the stack as it was; take one of `kneepoint limit` that finished and found a \
+             rate that meets the SLO",
             path.display()
         );
     };

@@ -54,7 +54,10 @@ fn row(run: &Run) -> [String; 5] {
         .into_iter()
         .filter_map(|arm| {
             let limit = run.limit(arm)?;
-            Some(limit.unit().format(limit.rate_hz.estimate))
+            Some(limit.met_hz().map_or_else(
+                || "none".to_owned(),
+                |met| limit.unit().format(met.estimate),
+            ))
         })
         .collect();
     let or_dash = |text: String| {

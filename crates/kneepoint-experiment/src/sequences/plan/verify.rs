@@ -83,6 +83,10 @@ pub(super) fn verify(
             Ok(())
         },
     )?;
+    if let Some(missed) = limit.missed_alone {
+        let words = format!("no rate meets the SLO: {}", missed.in_words());
+        return Err(ExperimentError::Unfit(words));
+    }
     let rate_hz = HEADROOM * limit.rate_hz.estimate;
     let pairs = (time.mul_f64(BELOW).div_duration_f64(STEP) as u32).max(LEAST_PAIRS);
     let below = below(testbed, recorder, claimed, rate_hz, &mut turns, pairs)?;

@@ -140,8 +140,8 @@ impl Tuner<'_, '_, '_> {
             Ok((_, effect)) => Ok(Some((arm, effect))),
             Err(broken) => {
                 self.testbed.tear_down(&arm);
-                self.stand_up_again(current, &broken)?;
                 self.recorder.result(format!("{what}: {}", broken.why));
+                self.stand_up_again(current, broken.by_change)?;
                 Ok(None)
             }
         }

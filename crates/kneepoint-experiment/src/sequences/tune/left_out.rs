@@ -39,11 +39,11 @@ impl Tuner<'_, '_, '_> {
                 Ok(compared) => compared,
                 Err(broken) => {
                     self.testbed.tear_down(&arm);
-                    self.stand_up_again(current, &broken)?;
-                    let (code, why) = (&decision.code, broken.why);
+                    let (code, why) = (&decision.code, &broken.why);
                     self.recorder.warn(format!(
                         "whether {code} is still needed beside the other changes is not known: {why}"
                     ));
+                    self.stand_up_again(current, broken.by_change)?;
                     continue;
                 }
             };

@@ -115,10 +115,11 @@ impl Tuner<'_, '_, '_> {
             Ok(effect) => effect,
             Err(broken) => {
                 self.testbed.tear_down(&arm);
-                self.stand_up_again(current, &broken)?;
                 self.recorder.change(format!("{what}: {}", broken.why));
+                let by_change = broken.by_change;
                 self.recorder
                     .decision(broken.decision(NAME, None, &settings));
+                self.stand_up_again(current, by_change)?;
                 return Ok(None);
             }
         };

@@ -48,7 +48,7 @@ impl Tuner<'_, '_, '_> {
     pub(super) fn narrow_the_base(&mut self, current: &mut Current) -> Result<(), ExperimentError> {
         let left = self.recorder.left().saturating_sub(ENDING);
         let wide = current.limit.rate_hz.relative_half_width() > NARROW;
-        let answered = !wide && current.limit.soak_held;
+        let answered = (!wide && current.limit.soak_held) || current.limit.missed_alone.is_some();
         if answered || left < WORTH_GOING_ON || current.scenario != self.base {
             return Ok(());
         }

@@ -44,6 +44,7 @@ pub(super) fn copy(from: &Path, to: &Path, owner: Owner, readers: &Readers) -> R
         readers,
         depth: 0,
         waiting: &waiting,
+        top: to,
     };
     copying.tree(&root, to)?;
     write_down(waiting.take(), owner)
@@ -186,6 +187,8 @@ struct Copying<'a> {
     depth: usize,
     /// What was read and is not written yet.
     waiting: &'a RefCell<Vec<Entry>>,
+    /// The whole copy, of which a link's is a part.
+    top: &'a Path,
 }
 
 /// Entries that are written at once: each file among them is open until then.
@@ -212,7 +215,7 @@ impl Copying<'_> {
                 }
             };
             match copied {
-                Err(refused) if !is_gone(&refused, to) => return Err(refused),
+                Err(refused) if !is_gone(&refused, self.top) => return Err(refused),
                 Ok(()) | Err(_) => {}
             }
         }
@@ -384,6 +387,7 @@ mod tests {
             readers: &Readers::all(),
             depth: 0,
             waiting: &waiting,
+            top: &to,
         };
         fs::create_dir(&to).expect("a directory");
         write(from.join("session"), "s");

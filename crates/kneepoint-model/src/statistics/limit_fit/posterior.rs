@@ -40,6 +40,9 @@ pub(super) struct Posterior {
     pub(super) ln_rate: f64,
     /// Standard deviation of the same.
     pub(super) sd: f64,
+    /// How far the ends of the middle 95 % lie below and above it: where hardly anything was seen on one side, the weight reaches
+    /// far to that side alone.
+    pub(super) sides: [f64; 2],
     /// Slope b, in logits.
     pub(super) slope: f64,
     /// How far R* follows the speed.
@@ -233,6 +236,7 @@ impl<'a> Grid<'a> {
         let variance = |seen: &Observation| seen.sampling + seen.uncertain.powi(2);
         let variance = self.data.iter().map(variance).sum::<f64>() / n;
         let (mut mass, mut mean, mut square) = (0.0, 0.0, 0.0);
+        let mut marginal: Vec<(f64, f64)> = Vec::new();
         let (mut slope, mut beta, mut scale) = (0.0, 0.0, 0.0);
         for Cell {
             ln_weight,
@@ -242,6 +246,10 @@ impl<'a> Grid<'a> {
         {
             let weight = (ln_weight - top).exp();
             mass += weight;
+            match marginal.last_mut() {
+                Some((ln_rate, of_it)) if *ln_rate == point.ln_rate => *of_it += weight,
+                _ => marginal.push((point.ln_rate, weight)),
+            }
             mean += weight * point.ln_rate;
             square += weight * point.ln_rate * point.ln_rate;
             slope += weight * point.slope;
@@ -250,14 +258,32 @@ impl<'a> Grid<'a> {
         }
         let mean = mean / mass;
         let variance = (square / mass - mean * mean).max(0.0) + grid * grid / 12.0;
+        let end = |part: f64| quantile(&marginal, grid, part * mass);
         Posterior {
             ln_rate: mean,
             sd: variance.sqrt(),
+            sides: [mean - end(0.025), end(0.975) - mean].map(|side| side.max(grid)),
             slope: slope / mass,
             beta: beta / mass,
             step_scale: scale / mass,
         }
     }
+}
+
+/// Where so much of the weight lies below, each point's being spread evenly over its part of the grid.
+#[inline]
+fn quantile(marginal: &[(f64, f64)], grid: f64, wanted: f64) -> f64 {
+    let mut below = 0.0;
+    for (ln_rate, mass) in marginal {
+        if below + mass >= wanted {
+            let part = (wanted - below) / mass.max(f64::MIN_POSITIVE);
+            return ln_rate + (part - 0.5) * grid;
+        }
+        below += mass;
+    }
+    marginal
+        .last()
+        .map_or(0.0, |(ln_rate, _)| ln_rate + 0.5 * grid)
 }
 
 /// ln of the density of t distributions with four degrees of freedom, up to a constant: of each observation

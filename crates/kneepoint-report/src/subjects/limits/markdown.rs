@@ -17,13 +17,18 @@ pub(crate) fn limits(out: &mut String, run: &Run) {
     section(out, "R*");
     let rows = measured.into_iter().map(|limit| {
         let rate = |hz| words::rate_in(limit.unit(), hz);
+        let known = limit.met_hz();
         vec![
             arm_name(run, &limit.arm).to_owned(),
             match limit.besides_visits() {
+                _ if known.is_none() => "none".to_owned(),
                 Some(besides) => format!("{} ({besides})", rate(limit.rate_hz.estimate)),
                 None => rate(limit.rate_hz.estimate),
             },
-            words::range_in(limit.unit(), &limit.rate_hz),
+            known.map_or_else(
+                || words::limit_is(limit),
+                |known| words::range_in(limit.unit(), &known),
+            ),
             limit.bound_by.to_string(),
             rate(limit.saturation_hz),
             match limit.soak_arrivals {

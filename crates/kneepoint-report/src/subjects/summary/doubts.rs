@@ -74,7 +74,7 @@ pub(crate) fn doubts(run: &Run) -> Vec<String> {
     };
     // Limits in between only said where to measure next.
     let measured = limits(run).into_iter().flat_map(|(_, limit)| {
-        let soak = (limit.soak_arrivals == 0)
+        let soak = (limit.soak_arrivals == 0 && limit.met_hz().is_some())
             .then(|| format!("R*{} has no confirming stretch of load.", of(limit)));
         let warnings = limit
             .warnings

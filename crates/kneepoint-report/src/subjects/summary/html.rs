@@ -176,6 +176,14 @@ fn limits(run: &Run) -> Markup {
 
 fn limit_row(run: &Run, axis: &Axis, limit: &LimitResult) -> Markup {
     let tone = tone(&limit.arm);
+    if limit.met_hz().is_none() {
+        return html! {
+            tr {
+                th scope="row" class=(tone) { (words::sentence(arm_name(run, &limit.arm))) }
+                td colspan="3" { (words::limit_is(limit)) }
+            }
+        };
+    }
     let told = limit.rate_hz;
     let mark = spread::interval(axis, &told, tone, 14.0, false);
     html! {

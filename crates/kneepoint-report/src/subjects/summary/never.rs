@@ -19,7 +19,8 @@ pub(crate) fn met(run: &Run) -> String {
             spent.map(|(part, share)| (words::share(share), words::part(part.layer, &part.what)));
         let is_told = last_limit(run).is_some_and(|limit| limit.missed_alone.is_some());
         if is_told {
-            return spent.map(|(share, part)| format!(" {share} of its time is {part}."));
+            return spent
+                .map(|(share, part)| format!(" {share} of such a request's time is {part}."));
         }
         let spent = spent.map_or_else(String::new, |(share, part)| {
             format!("; {share} of it is {part}")
