@@ -7,6 +7,9 @@ use kneepoint_model::{Layer, metric};
 
 /// CPU use below which more work could be done (catalogue FPM-01).
 pub(crate) const CPU_HEADROOM: f64 = 0.7;
+/// Part of the SLO's response time that PHP's CPU time of a request is at least where that is too much \[ours\]: the slowest
+/// twentieth takes half as long again as the mean on nearly every page.
+const TOO_LONG: f64 = 0.7;
 /// CPU use just below the limit from which on it is used up \[ours\]: the limit lies a twentieth above, and bursts need some.
 const FULL: f64 = 0.8;
 /// Workers ready to run, for each core, from which on they keep the cores busy \[ours\].
@@ -85,6 +88,14 @@ impl Evidence {
             cpus < self.cores() && used.is_some_and(|used| used >= FULL * cpus)
         };
         Layer::TIERS.into_iter().filter(is_full).collect()
+    }
+
+    /// Whether what PHP computes for a request takes most of the time that the SLO allows for it. Then R* is low however much of
+    /// the CPU is idle, and what it computes is what binds.
+    pub(crate) fn computes_too_long(&self) -> bool {
+        let allowed_ms = self.slo.response_time.as_secs_f64() * 1e3;
+        let php_ms = self.knee().and_then(|knee| knee.cpu_ms(Layer::Php));
+        php_ms.is_some_and(|ms| ms >= TOO_LONG * allowed_ms)
     }
 
     /// Whether more workers of PHP are ready to run than there are cores for them. Then no core is idle for want of a worker: what

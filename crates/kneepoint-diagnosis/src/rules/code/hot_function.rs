@@ -28,8 +28,9 @@ pub(crate) static RULE: Rule = Rule {
             called far too often, or searches a list again and again. A field report found one that was called 430 000 times \
             a request, and 22 000 times once its result was kept. Or a plugin that every page calls does more than the page \
             itself.",
-        how_it_shows: "The CPU is used up by PHP, and workers that compute are met in one function again and again, whatever \
-            page they serve, or in one plugin's code and in what it calls.",
+        how_it_shows: "The CPU is used up by PHP, or what a page computes takes most of the time that the SLO allows, and \
+            workers that compute are met in one function again and again, whatever page they serve, or in one plugin's code \
+            and in what it calls.",
         how_it_is_confirmed: "Measure the limit with the function's result kept (a static variable, a cache), or with the \
             plugin switched off: it rises by its share. Hashing a password is meant to be slow, and is left as it is.",
         what_to_write: "kneepoint profile --pid MASTER --svg flame.svg shows who calls it. Call it less often: keep its result \
@@ -46,12 +47,13 @@ fn check(evidence: &Evidence) -> Option<Finding> {
     let is_used_up = evidence
         .cpu_use(phase)
         .is_none_or(|cpu| cpu.share >= CPU_HEADROOM);
+    let binds = is_used_up || evidence.computes_too_long();
     let php_ms = evidence.knee().and_then(|knee| knee.cpu_ms(Layer::Php));
     let is_worth_it = php_ms.is_none_or(|ms| ms * taker.share >= LEAST_MS);
     RULE.finds(Layer::App, taker.title.clone())
         .under(&taker.seen, evidence.code_sampled_under())
         .cpu_used(evidence, phase)
-        .suspected_if(is_used_up && is_worth_it && part >= BINDS)
+        .suspected_if(binds && is_worth_it && part >= BINDS)
         .weight(part)
         .refuted_by(format!("the same limit when {} does nothing", taker.name))
         .remedy(Advice::new(evidence, advice(&taker)).build())
@@ -173,6 +175,24 @@ mod tests {
             expect![[r#"
                 named: nothing
                 noted app (55 %): one function takes 70 % of PHP's CPU: App\Tree::find
+                  saw 70 % of 1000 stacks that computed were in App\Tree::find at app/Tree.php:12, sampled 99 times a second, at 240/s offered for 10 s
+                  saw 39 % of the machine's 2 cores used, at 240/s offered for 10 s
+                  do: See what App\Tree::find does so often at app/Tree.php:12 (kneepoint profile shows its callers): call it less, make it cheaper, or do without it.
+            "#]],
+        );
+    }
+
+    #[test]
+    fn names_a_function_that_makes_a_page_miss_the_slo_on_an_idle_machine() {
+        let idle = met_in_one(7)
+            .machine_at(PhaseKind::Knee, 0.36)
+            .machine_at(PhaseKind::Over, 0.39)
+            .with(|evidence| evidence.slo.response_time = std::time::Duration::from_millis(5));
+        check(
+            idle,
+            expect![[r#"
+                named: APP-07
+                suspected app (55 %): one function takes 70 % of PHP's CPU: App\Tree::find
                   saw 70 % of 1000 stacks that computed were in App\Tree::find at app/Tree.php:12, sampled 99 times a second, at 240/s offered for 10 s
                   saw 39 % of the machine's 2 cores used, at 240/s offered for 10 s
                   do: See what App\Tree::find does so often at app/Tree.php:12 (kneepoint profile shows its callers): call it less, make it cheaper, or do without it.
