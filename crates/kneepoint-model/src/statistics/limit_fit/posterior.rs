@@ -40,8 +40,7 @@ pub(super) struct Posterior {
     pub(super) ln_rate: f64,
     /// Standard deviation of the same.
     pub(super) sd: f64,
-    /// How far the ends of the middle 95 % lie below and above it: where hardly anything was seen on one side, the weight reaches
-    /// far to that side alone.
+    /// How far the ends of the middle 95 % lie below and above it.
     pub(super) sides: [f64; 2],
     /// Slope b, in logits.
     pub(super) slope: f64,
