@@ -17,28 +17,22 @@ pub(crate) use walk::job as redact_job;
 use crate::{LoadPoint, Request, Run, Scenario};
 use scan::Grammar;
 
-/// Fields whose texts are words of Kneepoint's own, or numbers written as text. Somebody's password may be such a word
-/// (`postgres`), and a record without it could not be read again, or would be read wrongly.
-const OWN_WORDS: [&str; 18] = [
+/// Fields whose texts are words of Kneepoint's own. Somebody's password may be such a word, or stand in one (`postgres`): a record
+/// without it could not be read again, or would be read wrongly.
+const OWN_WORDS: [&str; 10] = [
     "apply",
-    "arm",
     "bound_by",
-    "code",
     "confidence",
-    "failed_response",
     "kind",
     "layer",
-    "method",
     "metric",
     "phase",
-    "response",
     "schema",
     "server",
-    "service",
-    "stage",
-    "unit",
     "verdict",
 ];
+/// Fields with many numbers written as one text.
+const NUMBERS: [&str; 3] = ["failed_response", "response", "service"];
 
 /// What stands where a secret stood.
 pub const HIDDEN: &str = "•••";
@@ -203,13 +197,20 @@ fn each_text(json: &mut serde_json::Value, change: &mut dyn FnMut(&mut String)) 
         }
         serde_json::Value::Object(fields) => {
             let of_others = |(name, item): &(&String, &mut serde_json::Value)| {
-                !(item.is_string() && OWN_WORDS.contains(&name.as_str()))
+                !item.as_str().is_some_and(|text| is_own(name, text))
             };
             let fields = fields.iter_mut().filter(of_others);
             fields.for_each(|(_, item)| each_text(item, change));
         }
         _ => {}
     }
+}
+
+/// Whether a field holds nothing but a word of Kneepoint's own, or numbers.
+fn is_own(field: &str, text: &str) -> bool {
+    let in_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "._-/".contains(c);
+    let is_word = OWN_WORDS.contains(&field) && text.chars().all(in_word);
+    is_word || NUMBERS.contains(&field)
 }
 
 /// What a terminal obeys and a log line does not need.

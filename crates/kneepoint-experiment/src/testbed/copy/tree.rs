@@ -9,8 +9,7 @@ use super::listing;
 use super::readers::Readers;
 use kneepoint_linux::file::open_untrusted;
 use rustix::fs::OFlags;
-use std::cell::RefCell;
-use std::fs::{self, File, FileTimes, OpenOptions};
+use std::fs::{self, FileTimes, OpenOptions};
 use std::io;
 use std::os::unix::fs::{
     MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, lchown, symlink,
@@ -38,16 +37,12 @@ pub(super) struct Refused {
 pub(super) fn copy(from: &Path, to: &Path, owner: Owner, readers: &Readers) -> Result<(), Refused> {
     let root = from.canonicalize().map_err(refused(from))?;
     make_top(&root, to, owner)?;
-    let waiting = RefCell::new(Vec::new());
     let copying = Copying {
         owner,
         readers,
         depth: 0,
-        waiting: &waiting,
-        top: to,
     };
-    copying.tree(&root, to)?;
-    write_down(waiting.take(), owner)
+    copying.tree(&root, to)
 }
 
 /// The directory of the copy itself, which only who owns the directory above it can make.
@@ -57,7 +52,7 @@ fn make_top(from: &Path, to: &Path, owner: Owner) -> Result<(), Refused> {
     if let Some(OwnerIds { uid, gid, .. }) = owner {
         lchown(to, Some(uid), Some(gid)).map_err(refused(to))?;
     }
-    as_owner(owner, || fs::set_permissions(to, mode(&about))).map_err(refused(to))
+    access(&about, to, owner)
 }
 
 /// Copies one entry with its time and mode, over what is there. A file is written in place: whoever has it open sees what it
@@ -69,99 +64,57 @@ pub(super) fn copy_one(
     (from, from_owner): (&Path, Owner),
     (to, to_owner): (&Path, Owner),
 ) -> Result<(), Refused> {
-    write_down(vec![read_up((from, from_owner), to)?], to_owner)
-}
-
-/// An entry that was read, and where its copy goes.
-struct Entry {
-    to: PathBuf,
-    what: What,
-}
-
-enum What {
-    File(File, fs::Metadata),
-    Dir(fs::Metadata),
-    /// What it leads to.
-    Link(PathBuf),
-}
-
-fn read_up((from, owner): (&Path, Owner), to: &Path) -> Result<Entry, Refused> {
-    let entry = || {
-        let about = fs::symlink_metadata(from)?;
-        Ok(match about.file_type() {
-            kind if kind.is_symlink() => What::Link(fs::read_link(from)?),
-            kind if kind.is_dir() => What::Dir(about),
-            _ => {
-                let file = open_untrusted(from)?;
-                let about = file.metadata()?;
-                What::File(file, about)
-            }
-        })
-    };
-    Ok(Entry {
-        to: to.to_owned(),
-        what: as_owner(owner, entry).map_err(refused(from))?,
-    })
-}
-
-/// Writes entries in their order. To become another user and back again takes longer than to copy a small file, so it is done
-/// once for all of them.
-fn write_down(entries: Vec<Entry>, owner: Owner) -> Result<(), Refused> {
-    let Some(first) = entries.first() else {
-        return Ok(());
-    };
-    let refuses = refused(&first.to);
-    let made: Vec<io::Result<Option<File>>> =
-        as_owner(owner, || Ok(entries.iter().map(Entry::make).collect())).map_err(refuses)?;
-    for (entry, made) in entries.into_iter().zip(made) {
-        let filled = made.and_then(|made| match (made, entry.what) {
-            (Some(target), What::File(source, about)) => fill(source, target, &about),
-            _ => Ok(()),
-        });
-        filled.map_err(refused(&entry.to))?;
+    let about = as_owner(from_owner, || fs::symlink_metadata(from)).map_err(refused(from))?;
+    let kind = about.file_type();
+    if kind.is_symlink() {
+        let leads_to = as_owner(from_owner, || fs::read_link(from)).map_err(refused(from))?;
+        return link(&leads_to, to, to_owner);
     }
-    Ok(())
-}
-
-impl Entry {
-    /// What follows the path of the copy, and so is done with its owner's rights. A file is opened.
-    fn make(&self) -> io::Result<Option<File>> {
-        match &self.what {
-            What::Link(leads_to) => link(leads_to, &self.to).map(|()| None),
-            What::Dir(about) => {
-                fs::create_dir_all(&self.to)?;
-                fs::set_permissions(&self.to, mode(about))?;
-                Ok(None)
-            }
-            What::File(..) => {
-                let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
-                let mut writing = OpenOptions::new();
-                writing.write(true).create(true).truncate(true);
-                writing.custom_flags(flags).open(&self.to).map(Some)
-            }
-        }
+    if kind.is_dir() {
+        as_owner(to_owner, || fs::create_dir_all(to)).map_err(refused(to))?;
+    } else {
+        contents((from, from_owner), (to, to_owner))?;
     }
+    access(&about, to, to_owner)
 }
 
-fn fill(mut source: File, mut target: File, about: &fs::Metadata) -> io::Result<()> {
+fn contents(
+    (from, from_owner): (&Path, Owner),
+    (to, to_owner): (&Path, Owner),
+) -> Result<(), Refused> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    let mut writing = OpenOptions::new();
+    writing
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .custom_flags(flags);
+    let mut source = as_owner(from_owner, || open_untrusted(from)).map_err(refused(from))?;
+    let about = source.metadata().map_err(refused(from))?;
+    let mut target = as_owner(to_owner, || writing.open(to)).map_err(refused(to))?;
     // `io::copy` lets the kernel share the blocks where the file system can.
-    io::copy(&mut source, &mut target)?;
+    io::copy(&mut source, &mut target).map_err(refused(to))?;
+    let modified = about.modified().map_err(refused(from))?;
     // A script whose time changed would be compiled once more.
-    target.set_times(FileTimes::new().set_modified(about.modified()?))?;
-    target.set_permissions(mode(about))
+    let times = FileTimes::new().set_modified(modified);
+    target.set_times(times).map_err(refused(to))
 }
 
-/// The owner of a copy can read and write all of it, as on the host where it runs; nothing of it runs as somebody else.
-fn mode(about: &fs::Metadata) -> fs::Permissions {
+fn access(about: &fs::Metadata, to: &Path, owner: Owner) -> Result<(), Refused> {
+    // Its new owner can read and write all of it, as on the host where it runs; nothing of it runs as somebody else.
     let least = if about.is_dir() { 0o700 } else { 0o600 };
-    fs::Permissions::from_mode((about.mode() & 0o777) | least)
+    let mode = fs::Permissions::from_mode((about.mode() & 0o777) | least);
+    as_owner(owner, || fs::set_permissions(to, mode)).map_err(refused(to))
 }
 
-fn link(leads_to: &Path, to: &Path) -> io::Result<()> {
-    if fs::symlink_metadata(to).is_ok() {
-        fs::remove_file(to)?;
-    }
-    symlink(leads_to, to)
+fn link(leads_to: &Path, to: &Path, owner: Owner) -> Result<(), Refused> {
+    as_owner(owner, || {
+        if fs::symlink_metadata(to).is_ok() {
+            fs::remove_file(to)?;
+        }
+        symlink(leads_to, to)
+    })
+    .map_err(refused(to))
 }
 
 /// What makes an error of the system one of this path.
@@ -185,14 +138,7 @@ struct Copying<'a> {
     readers: &'a Readers,
     /// Links out of the tree that led here.
     depth: usize,
-    /// What was read and is not written yet.
-    waiting: &'a RefCell<Vec<Entry>>,
-    /// The whole copy, of which a link's is a part.
-    top: &'a Path,
 }
-
-/// Entries that are written at once: each file among them is open until then.
-const AT_ONCE: usize = 64;
 
 impl Copying<'_> {
     /// `root` has no links in its path.
@@ -215,7 +161,7 @@ impl Copying<'_> {
                 }
             };
             match copied {
-                Err(refused) if !is_gone(&refused, self.top) => return Err(refused),
+                Err(refused) if !is_gone(&refused, to) => return Err(refused),
                 Ok(()) | Err(_) => {}
             }
         }
@@ -237,24 +183,9 @@ impl Copying<'_> {
             return self.link(root, found.path(), &target);
         }
         if kind.is_dir() || kind.is_file() {
-            return self.later(found.path(), &target);
+            return copy_one((found.path(), None), (&target, self.owner));
         }
         Ok(())
-    }
-
-    /// Reads an entry now, and writes it with those that follow.
-    fn later(&self, from: &Path, to: &Path) -> Result<(), Refused> {
-        let entry = read_up((from, None), to)?;
-        self.add(entry)
-    }
-
-    fn add(&self, entry: Entry) -> Result<(), Refused> {
-        let mut waiting = self.waiting.borrow_mut();
-        waiting.push(entry);
-        match waiting.len() >= AT_ONCE {
-            true => write_down(std::mem::take(&mut *waiting), self.owner),
-            false => Ok(()),
-        }
     }
 
     /// A link to nothing is left out: who wrote through it would make a file elsewhere.
@@ -264,15 +195,12 @@ impl Copying<'_> {
         };
         if let Ok(within) = leads_to.strip_prefix(root) {
             let below = path.strip_prefix(root).unwrap_or(path);
-            return self.add(Entry {
-                to: to.to_owned(),
-                what: What::Link(relative(below, within)),
-            });
+            return link(&relative(below, within), to, self.owner);
         }
         self.readers.check_way(&leads_to).map_err(refused(path))?;
         let about = fs::metadata(&leads_to).map_err(refused(path))?;
         if about.is_file() {
-            return self.later(&leads_to, to);
+            return copy_one((&leads_to, None), (to, self.owner));
         }
         if !about.is_dir() {
             return Ok(());
@@ -288,7 +216,7 @@ impl Copying<'_> {
             depth: self.depth + 1,
             ..*self
         };
-        self.later(&leads_to, to)?;
+        copy_one((&leads_to, None), (to, self.owner))?;
         deeper.tree(&leads_to, to)
     }
 }
@@ -344,32 +272,6 @@ mod tests {
     }
 
     #[test]
-    fn many_files_of_somebody_else_are_copied_each_into_its_directory() {
-        if !rustix::process::geteuid().is_root() {
-            return;
-        }
-        let dir = TempDir::new().expect("a temporary directory");
-        let open = fs::Permissions::from_mode(0o711);
-        fs::set_permissions(dir.path(), open).expect("a mode");
-        let (from, to) = (dir.path().join("app"), dir.path().join("copy"));
-        let names = || (0..3 * AT_ONCE).map(|n| format!("d{}/s/f{n}", n % 7));
-        names().for_each(|name| write(from.join(&name), &name));
-        symlink("../../d1/s/f1", from.join("d0/s/link")).expect("a link");
-        let nobody = OwnerIds {
-            uid: 65534,
-            gid: 65534,
-            passing: None,
-        };
-        copy(&from, &to, Some(nobody), &Readers::all()).expect("a copy");
-        for name in names().chain(["d0/s/link".to_owned()]) {
-            let is = fs::read_to_string(to.join(&name)).expect("a file");
-            assert_eq!(is, name.replace("d0/s/link", "d1/s/f1"));
-            let about = fs::symlink_metadata(to.join(&name)).expect("a file");
-            assert_eq!((about.uid(), about.gid()), (65534, 65534), "{name}");
-        }
-    }
-
-    #[test]
     fn what_vanished_is_left_out_and_a_copy_that_cannot_be_written_is_told() {
         let dir = TempDir::new().expect("a temporary directory");
         let (from, to) = (dir.path().join("app"), dir.path().join("copy"));
@@ -381,13 +283,10 @@ mod tests {
         assert!(!is_gone(&unwritten.expect_err("no directory"), &to));
 
         // Of two entries that a walk found, the second was removed before it was copied.
-        let waiting = RefCell::default();
         let copying = Copying {
             owner: None,
             readers: &Readers::all(),
             depth: 0,
-            waiting: &waiting,
-            top: &to,
         };
         fs::create_dir(&to).expect("a directory");
         write(from.join("session"), "s");
