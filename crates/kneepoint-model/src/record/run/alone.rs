@@ -37,7 +37,7 @@ impl MissedAlone {
         let allowed = (OUT_OF_REACH * slo.violating_share()).min(1.0);
         let is_sure = late >= FEWEST && at_least(late, requests, allowed) <= CHANCE;
         let took_ms = load.response.quantile_ms(slo.quantile)?;
-        (is_sure && load.validity.is_valid()).then(|| Self {
+        (is_sure && load.validity.is_valid()).then_some(Self {
             requests,
             late,
             quantile: slo.quantile,
