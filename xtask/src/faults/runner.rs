@@ -201,6 +201,14 @@ mod tests {
 
     /// Runs a shell script in the place of the program and returns what the bench would judge.
     fn run(script: &str, patience: Duration, interrupted: bool) -> Result<String, String> {
+        run_with(script, (patience, Duration::from_secs(30)), interrupted)
+    }
+
+    fn run_with(
+        script: &str,
+        (patience, grace): (Duration, Duration),
+        interrupted: bool,
+    ) -> Result<String, String> {
         let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
         let dir = tempfile::tempdir().expect("directory");
         let binary = dir.path().join("program");
@@ -210,7 +218,7 @@ mod tests {
             binary,
             evidence: Evidence::default(),
             patience,
-            grace: Duration::from_secs(2),
+            grace,
             interrupted: Arc::new(AtomicBool::new(interrupted)),
         };
         let text = "about = \"x\"\nscenario = \"s.toml\"\nexpect = \"OPC-01\"\n[inject.slo]\ntimeout = \"1s\"\n";
@@ -220,7 +228,7 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(60);
     /// Long enough for a shell to set its trap on a busy machine.
-    const SHORT: Duration = Duration::from_secs(4);
+    const SHORT: Duration = Duration::from_secs(8);
 
     #[test]
     fn the_program_gets_scenario_and_overlay_and_its_record_is_read_whatever_its_exit_code() {
@@ -245,12 +253,12 @@ mod tests {
         let script = "trap 'echo asked >&2; exit 0' INT; while :; do sleep 0.05; done";
         assert_eq!(
             run(script, SHORT, false),
-            Err("no answer within 4 s: asked".into())
+            Err("no answer within 8 s: asked".into())
         );
         let deaf = "trap '' INT; echo deaf >&2; while :; do sleep 0.05; done";
         assert_eq!(
-            run(deaf, SHORT, false),
-            Err("no answer within 4 s: deaf".into())
+            run_with(deaf, (SHORT, Duration::from_secs(2)), false),
+            Err("no answer within 8 s: deaf".into())
         );
         assert_eq!(run(script, LONG, true), Err("interrupted".into()));
     }
