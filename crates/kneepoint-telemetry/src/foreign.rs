@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-/// Found out once: it changes only where somebody gives a container that runs other limits.
-static ALLOWED: LazyLock<Allowed> = LazyLock::new(Allowed::now);
+/// What is to be had here. Found out once: it changes only where somebody gives a container that runs other limits.
+pub(crate) static ALLOWED: LazyLock<Allowed> = LazyLock::new(Allowed::now);
 
 /// The account of the CPU time that is to be had here, at a moment: the machine's, or in a container its part of it.
 #[derive(Debug, Clone)]

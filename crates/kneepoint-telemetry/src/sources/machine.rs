@@ -1,8 +1,9 @@
 //! The machine that everything shares, or in a container its part of one: CPU time, steal, pressure.
 
+use crate::foreign::ALLOWED;
 use crate::source::{Failure, Lane, Open, Probe, Sink, Source};
+use kneepoint_linux::CpuUse;
 use kneepoint_linux::file::{number, read, words};
-use kneepoint_linux::{Allowed, CpuUse};
 use kneepoint_model::metric::{
     MACHINE_BUSY_S, MACHINE_STEAL_S, PSI_CPU_SOME_S, PSI_IO_SOME_S, PSI_MEMORY_FULL_S,
 };
@@ -27,23 +28,11 @@ pub(super) static SOURCE: Source = Source {
 };
 
 /// Adds up how long the CPUs were busy, and how long they were kept from it, since the first sample.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Machine {
-    allowed: Allowed,
     busy_s: f64,
     stolen_s: f64,
     last: Option<CpuUse>,
-}
-
-impl Default for Machine {
-    fn default() -> Self {
-        Self {
-            allowed: Allowed::now(),
-            busy_s: 0.0,
-            stolen_s: 0.0,
-            last: None,
-        }
-    }
 }
 
 impl Machine {
@@ -58,7 +47,7 @@ impl Machine {
 
 impl Probe for Machine {
     fn sample(&mut self, sink: &mut Sink) -> Result<(), Failure> {
-        let used = self.allowed.used();
+        let used = ALLOWED.used();
         let used = used.ok_or_else(|| Failure("`/proc/stat` cannot be read".into()))?;
         self.note(used);
         sink.push(MACHINE_BUSY_S, self.busy_s);

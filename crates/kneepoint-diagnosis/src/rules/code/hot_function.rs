@@ -114,6 +114,13 @@ mod tests {
         Case::healthy().with(|evidence| evidence.stacks = Some(stacks))
     }
 
+    /// One function takes most of the CPU of a machine that is mostly idle.
+    fn on_an_idle_machine() -> Case {
+        met_in_one(7)
+            .machine_at(PhaseKind::Knee, 0.36)
+            .machine_at(PhaseKind::Over, 0.39)
+    }
+
     #[test]
     fn notes_the_function_that_workers_are_met_in() {
         check(
@@ -167,11 +174,8 @@ mod tests {
     #[test]
     fn only_notes_a_function_where_the_cpu_is_not_used_up() {
         // Whatever takes most of the CPU, there is more of it: something else binds.
-        let idle = met_in_one(7)
-            .machine_at(PhaseKind::Knee, 0.36)
-            .machine_at(PhaseKind::Over, 0.39);
         check(
-            idle,
+            on_an_idle_machine(),
             expect![[r#"
                 named: nothing
                 noted app (55 %): one function takes 70 % of PHP's CPU: App\Tree::find
@@ -184,12 +188,9 @@ mod tests {
 
     #[test]
     fn names_a_function_that_makes_a_page_miss_the_slo_on_an_idle_machine() {
-        let idle = met_in_one(7)
-            .machine_at(PhaseKind::Knee, 0.36)
-            .machine_at(PhaseKind::Over, 0.39)
-            .with(|evidence| evidence.slo.response_time = std::time::Duration::from_millis(5));
         check(
-            idle,
+            on_an_idle_machine()
+                .with(|evidence| evidence.slo.response_time = std::time::Duration::from_millis(5)),
             expect![[r#"
                 named: APP-07
                 suspected app (55 %): one function takes 70 % of PHP's CPU: App\Tree::find
