@@ -396,10 +396,13 @@ impl LimitSearch {
         }
     }
 
-    /// What follows the steps: the confirming stretch, unless one held already.
+    /// What follows the steps: the confirming stretch, unless one held already. Where nothing is known of how low R* is, one request at
+    /// a time is asked first.
     fn end_of_the_steps(&mut self) {
         if self.soak.held {
             self.stage = Stage::Finished;
+        } else if self.may_lie_anywhere_below() && self.may_ask_alone() {
+            self.stage = Stage::Alone;
         } else {
             self.begin_soak();
         }
@@ -497,7 +500,12 @@ impl LimitSearch {
     pub fn result(&self, arm: &str) -> LimitResult {
         let fitted = self.estimate();
         let serves = self.saturation_hz > 0.0;
-        let rate_hz = self.soak.lowered(fitted.rate_hz);
+        let mut rate_hz = self.soak.lowered(fitted.rate_hz);
+        let has_no_low_end =
+            self.may_lie_anywhere_below() && !self.soak.held && !self.misses_alone();
+        if has_no_low_end {
+            rate_hz.low = 0.0;
+        }
         let speeds = self.speeds().of_each();
         let reference_hz = (serves && !speeds.is_empty()).then(|| scaled(&fitted, &rate_hz));
         let soak = self.soak.point.as_ref();
@@ -538,6 +546,7 @@ impl LimitSearch {
                 .chain(&self.warnings)
                 .cloned()
                 .chain(self.short_for_the_slo())
+                .chain(has_no_low_end.then(|| self.held_nowhere()))
                 .collect(),
         }
     }

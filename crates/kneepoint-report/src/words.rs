@@ -83,6 +83,11 @@ pub(crate) fn is_wide(limit: &LimitResult) -> bool {
     rate.high > WIDE * rate.estimate || rate.estimate > WIDE * rate.low
 }
 
+/// Whether no rate was seen at which the SLO surely holds, so that nobody knows how low R* is.
+pub(crate) fn has_no_low_end(limit: &LimitResult) -> bool {
+    limit.rate_hz.estimate > 0.0 && limit.rate_hz.low <= 0.0
+}
+
 /// What is said of a stack that serves nothing.
 const NO_RATE: &str =
     "No rate was found at which the SLO holds: no request succeeded, not even one at a time";
@@ -99,6 +104,12 @@ pub(crate) fn limit_is(limit: &LimitResult) -> String {
         return format!("R* is {}", of_limit(limit));
     }
     let (told, unit) = (limit.rate_hz, limit.unit());
+    if has_no_low_end(limit) {
+        return format!(
+            "R* lies below {}, and nobody knows how far: no rate was seen at which the SLO surely holds",
+            rate_in(unit, told.high)
+        );
+    }
     format!(
         "R* lies somewhere between {} and {}, best guess {}; a longer --budget narrows that",
         rate_in(unit, told.low),
@@ -503,6 +514,11 @@ mod tests {
         check(of_limit(&limit), "151/s (50.5 to 451)");
         (limit.rate_hz.low, limit.rate_hz.high) = (140.0, 160.0);
         check(limit_is(&limit), "R* is 151/s (140 to 160)");
+        limit.rate_hz.low = 0.0;
+        check(
+            limit_is(&limit),
+            "R* lies below 160/s, and nobody knows how far: no rate was seen at which the SLO surely holds",
+        );
         limit.rate_hz = Interval::default();
         check(limit_is(&limit), NO_RATE);
     }

@@ -82,6 +82,8 @@ pub struct Prior {
     pub violating_share: f64,
 }
 
+/// The end of what the prior allows for R*, over the throughput at saturation: what lies below it, no fit says.
+pub const LOWEST: f64 = 0.05;
 /// How far from the limit, on the link scale, a step still says *how* far it is.
 const CLIP: f64 = 2.5;
 /// Quantile of the t distribution with four degrees of freedom that nine tenths lie below.

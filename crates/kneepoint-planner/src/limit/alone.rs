@@ -1,8 +1,10 @@
 //! Whether one request at a time meets the SLO: where it does not, no rate does, and there is nothing to search for.
 
-use super::{LimitSearch, MUCH_FAILED, Stage};
+use super::{LimitSearch, MUCH_FAILED, Stage, StepRecord};
 use kneepoint_model::LoadPoint;
 use kneepoint_model::run::MissedAlone;
+use kneepoint_model::statistics::binomial::at_least;
+use kneepoint_model::statistics::limit_fit::LOWEST;
 use std::time::Duration;
 
 /// What such a step is for.
@@ -11,6 +13,16 @@ pub(super) const ONE_AT_A_TIME: &str = "limit: one request at a time";
 const NEARLY_ALL: f64 = 0.8;
 /// Such steps before it is asked: the first may just be too high.
 const STEPS: usize = 2;
+/// Steps that all miss the SLO before it is asked although many of their requests were in time: some pages of the mix alone may
+/// take longer than it allows \[ours\].
+const ALL_MISS: usize = 3;
+/// By how much the rates of these must differ, lowest over highest, for the rate to make no difference \[ours\].
+const APART: f64 = 0.5;
+/// Late share at the lowest of these rates over that at the highest, from which on it makes hardly any \[ours\]: where a queue makes
+/// requests late, half the rate makes nearly all of them be in time.
+const AS_LATE: f64 = 0.5;
+/// Chance of being wrong that the SLO is missed \[ours\].
+const CHANCE: f64 = 0.001;
 /// Requests that are to be answered one after the other: enough to tell, and some more.
 const REQUESTS: f64 = 8.0;
 /// The longest that is waited for them.
@@ -27,26 +39,89 @@ pub(super) struct Alone {
     pub(super) missed: Option<MissedAlone>,
 }
 
+/// Whether hardly any requests of a step failed: more of them say nothing of response times.
+fn has_few_failed(step: &StepRecord) -> bool {
+    step.failed as f64 <= MUCH_FAILED * step.arrivals as f64
+}
+
+/// Share of what was answered that was late; 0 where much failed.
+fn late_share(step: &StepRecord) -> f64 {
+    let answered = step.arrivals - step.failed.min(step.arrivals);
+    let late = step.violations.saturating_sub(step.failed);
+    if has_few_failed(step) && answered > 0 {
+        late as f64 / answered as f64
+    } else {
+        0.0
+    }
+}
+
 impl LimitSearch {
     /// Whether one request alone surely misses the SLO.
     pub(super) fn misses_alone(&self) -> bool {
         self.alone.missed.is_some()
     }
 
-    /// Whether nearly all requests were late so far, and it is not known whether one alone is. A search that confirms nothing
-    /// only says where to look: it may take a little longer for that.
+    /// Whether it is to be asked now: the rate seems to make no difference, and it is not known whether one request alone is in
+    /// time.
     pub(super) fn is_alone_to_be_asked(&self) -> bool {
-        let late = self.steps.iter().filter(|step| {
-            let answered = step.arrivals - step.failed.min(step.arrivals);
-            let late = step.violations.saturating_sub(step.failed);
-            let few_failed = step.failed as f64 <= MUCH_FAILED * step.arrivals as f64;
-            few_failed && answered > 0 && late as f64 >= NEARLY_ALL * answered as f64
-        });
-        let is_open = !self.alone.is_answered && self.alone.asked < ATTEMPTS;
         let enough = self.steps.len() >= STEPS || self.out_of_time;
+        let late = enough && self.steps.iter().all(|step| late_share(step) >= NEARLY_ALL);
+        self.may_ask_alone() && (late || self.is_as_late_at_any_rate())
+    }
+
+    /// Whether it can be asked: nobody knows yet, and there is time. A search that confirms nothing only says where to look: it may
+    /// take a little longer for that.
+    pub(super) fn may_ask_alone(&self) -> bool {
         let room = self.clock.room().filter(|_| !self.options.soak.is_zero());
         let fits = room.is_none_or(|room| self.length_alone() <= room);
-        is_open && enough && fits && late.count() == self.steps.len()
+        !self.alone.is_answered && self.alone.asked < ATTEMPTS && fits
+    }
+
+    /// Whether nothing is known of how low R* is: the SLO is missed at any rate alike, or R* lies where the prior ends.
+    pub(super) fn may_lie_anywhere_below(&self) -> bool {
+        let is_at_the_end = self.estimate().reference_hz.low <= LOWEST * self.prior_hz;
+        self.is_as_late_at_any_rate() || (is_at_the_end && !self.steps.is_empty())
+    }
+
+    /// Whether the SLO was missed at every rate so far, and surely, and hardly less at the lowest than at the highest. Where the
+    /// share falls with the rate, the fit knows how far below R* lies.
+    fn is_as_late_at_any_rate(&self) -> bool {
+        let allowed = self.slo.violating_share();
+        let misses = |step: &StepRecord| {
+            step.violations as f64 > allowed * step.arrivals as f64 && has_few_failed(step)
+        };
+        let sum = |of: fn(&StepRecord) -> u64| self.steps.iter().map(of).sum::<u64>();
+        let is_sure = || {
+            let (missed, arrivals) = (sum(|step| step.violations), sum(|step| step.arrivals));
+            at_least(missed, arrivals, allowed) <= CHANCE
+        };
+        let [Some(lowest), Some(highest)] = self.ends() else {
+            return false;
+        };
+        self.steps.len() >= ALL_MISS
+            && lowest.rate_hz <= APART * highest.rate_hz
+            && late_share(lowest) >= AS_LATE * late_share(highest)
+            && self.steps.iter().all(misses)
+            && is_sure()
+    }
+
+    /// The steps at the lowest and at the highest rate.
+    fn ends(&self) -> [Option<&StepRecord>; 2] {
+        let by_rate = |a: &&StepRecord, b: &&StepRecord| a.rate_hz.total_cmp(&b.rate_hz);
+        [
+            self.steps.iter().min_by(by_rate),
+            self.steps.iter().max_by(by_rate),
+        ]
+    }
+
+    /// That nobody knows how low R* is, in words.
+    pub(super) fn held_nowhere(&self) -> String {
+        let [lowest, _] = self.ends();
+        let lowest_hz = lowest.map_or(0.0, |step| step.rate_hz);
+        format!(
+            "no rate was seen at which the SLO surely holds, down to {}: R* may lie anywhere below",
+            self.unit().format(lowest_hz)
+        )
     }
 
     /// Long enough for several requests as long as those so far: alone, each takes less.

@@ -32,7 +32,7 @@ impl LimitSearch {
     /// The goal that binds: the response time, or errors, and of these the timeouts where they are most of them.
     pub(super) fn bound_by(&self) -> Bound {
         if self.bound_by_errors().is_none() {
-            return Bound::ResponseTime((self.slo.quantile * 1000.0).round() / 10.0);
+            return Bound::ResponseTime(self.slo.percentile());
         }
         // Where it begins: far above the limit, other goals break than those that bind.
         let failing = self.steps.iter().filter(|step| step.failed > 0);

@@ -2,6 +2,7 @@
 
 use crate::statistics::binomial::at_least;
 use crate::units::format_ms;
+use crate::workload::percentile;
 use crate::{LoadPoint, Slo};
 use serde::{Deserialize, Serialize};
 
@@ -51,7 +52,7 @@ impl MissedAlone {
     pub fn in_words(&self) -> String {
         format!(
             "one request at a time has a p{} of {}, and {} are allowed",
-            (self.quantile * 1000.0).round() / 10.0,
+            percentile(self.quantile),
             format_ms(self.took_ms),
             format_ms(self.allowed_ms)
         )

@@ -1,6 +1,6 @@
 //! The posterior of ln R* on a grid, under one link.
 
-use super::{FitStep, Link, Observation, Prior, expected, observations};
+use super::{FitStep, LOWEST, Link, Observation, Prior, expected, observations};
 use crate::statistics::special::normal_density;
 
 /// Points of ln R* over everything the prior allows, to see where the weight is.
@@ -129,7 +129,7 @@ fn ln_prior_rate(ln_rate: f64, prior: Prior) -> f64 {
     let z = (ln_rate - (0.87 * prior.saturation_hz).ln()) / 0.15;
     let near = 0.9 * normal_density(z) / 0.15;
     let (low, high) = (
-        (0.05 * prior.saturation_hz).ln(),
+        (LOWEST * prior.saturation_hz).ln(),
         (1.1 * prior.saturation_hz).ln(),
     );
     let wide = if (low..=high).contains(&ln_rate) {

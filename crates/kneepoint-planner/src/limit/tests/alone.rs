@@ -2,7 +2,7 @@
 
 use super::{search, stack};
 use crate::limit::LimitOptions;
-use crate::simulated::{App, Noise, SimulatedStack};
+use crate::simulated::{App, Noise, RequestKind, SimulatedStack};
 use std::time::Duration;
 
 /// A search where the response time may be so much.
@@ -39,6 +39,47 @@ fn an_slo_that_one_request_alone_misses_ends_the_search_and_says_so() {
             "{found:?}"
         );
     }
+}
+
+/// A stack of which this share of the requests takes longer than the SLO allows, whatever the rate.
+fn with_slow_pages(share: f64, seed: u64) -> SimulatedStack {
+    let mut app = App::default();
+    let slow = RequestKind {
+        wait_s: 0.4,
+        weight: share / (1.0 - share),
+        ..app.kinds[0]
+    };
+    app.kinds.push(slow);
+    app.size.workers = 200;
+    SimulatedStack::new(app, SimulatedStack::usual_slo(), Noise::medium(), seed)
+}
+
+#[test]
+fn pages_that_are_late_at_any_rate_end_the_search_where_they_are_more_than_the_slo_allows() {
+    for seed in 0..4 {
+        for share in [0.2, 0.5] {
+            let found = search(
+                &mut with_slow_pages(share, seed),
+                LimitOptions::thorough(64),
+            );
+            let missed = found.missed_alone.expect("no rate meets the SLO");
+            assert!(missed.took_ms > missed.allowed_ms, "{missed:?}");
+            assert_eq!(found.soak_arrivals, 0, "{share}: {found:?}");
+        }
+    }
+}
+
+#[test]
+fn where_it_held_nowhere_there_is_no_lower_end() {
+    // So few more than the SLO allows may be chance for one request after the other.
+    let found = search(&mut with_slow_pages(0.09, 1), LimitOptions::thorough(64));
+    let says = |warning: &String| warning.contains("R* may lie anywhere below");
+    assert!(found.warnings.iter().any(says), "{found:?}");
+    assert_eq!(
+        (found.missed_alone, found.rate_hz.low),
+        (None, 0.0),
+        "{found:?}"
+    );
 }
 
 #[test]

@@ -313,7 +313,7 @@ fn violations(curves: &[Curve<'_>], slo: &Slo) -> Markup {
 
 /// The quantile of the SLO as people write it: `p95`.
 pub(crate) fn percentile(slo: &Slo) -> String {
-    format!("p{}", (slo.quantile * 1000.0).round() / 10.0)
+    format!("p{}", slo.percentile())
 }
 
 /// What the share is of, and how much of it the SLO allows: where its errors bind, R* is lower than the line says.

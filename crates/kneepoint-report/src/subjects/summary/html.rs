@@ -114,6 +114,9 @@ fn sustained(run: &Run, arm: &str, rate_hz: f64) -> String {
         let requests_hz = limit.in_requests_hz(rate_hz);
         per_second(requests_hz, RateUnit::Requests)
     });
+    if let Some(limit) = limit.filter(|limit| words::has_no_low_end(limit)) {
+        return format!("fewer than {}", per_second(limit.rate_hz.high, unit));
+    }
     let own = per_second(rate_hz, unit);
     let range = limit.filter(|limit| words::is_wide(limit));
     let range = range.map(|limit| words::rate_range(&limit.rate_hz));
