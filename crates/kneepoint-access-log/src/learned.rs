@@ -475,6 +475,7 @@ fn mix(tallies: &[Tally], total: u64, options: &LearnOptions, sessions: bool) ->
             requests.extend(kept.into_iter().map(|(path, of_route)| Request {
                 name: None,
                 captures: Vec::new(),
+                client_mbit: None,
                 path: path.into_string(),
                 weight: tally.requests as f64 * of_route,
                 method: Method(tally.method.clone()),

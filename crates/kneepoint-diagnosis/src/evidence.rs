@@ -186,6 +186,16 @@ impl Wait {
         LOCKS.contains(&self.call.as_str())
     }
 
+    /// A worker that waits until what it prints on one of its standard streams is read.
+    pub(crate) fn is_for_reader(&self, stream: &str) -> bool {
+        self.call == "send" && self.peer == stream
+    }
+
+    /// A worker that waits until the tier before it takes more of its response.
+    pub(crate) fn is_for_client(&self) -> bool {
+        self.call == "send" && matches!(self.layer(), Some(Layer::Web | Layer::Proxy))
+    }
+
     /// A worker that does nothing on purpose.
     pub(crate) fn is_pause(&self) -> bool {
         self.call == "sleep"

@@ -46,6 +46,8 @@ catalogue! {
         keep_conn_pins_workers,
         session_lock,
         own_lock,
+        output_through_master,
+        buffering_off,
         redis_session_lock,
         session_row_lock,
         blocked_on_unknown_peer,

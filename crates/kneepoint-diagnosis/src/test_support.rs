@@ -109,7 +109,7 @@ pub(crate) fn stays_silent(rule: &Rule, case: Case) {
         rule,
         case,
         expect_test::expect![[r#"
-            named: CAP-02
+            named: FPM-04
             silent
         "#]],
     );

@@ -1,6 +1,7 @@
 //! Connections: sockets, TLS, the pool, local ports, the network namespace.
 
 mod backoff;
+mod line;
 pub(crate) mod namespace;
 mod pool;
 mod ports;
@@ -9,7 +10,8 @@ pub(crate) mod socket;
 mod tls;
 
 pub(crate) use backoff::Backoff;
-pub(crate) use pool::{Kept, Phase, Pool, closed_meanwhile};
+pub(crate) use line::{Line, Lines};
+pub(crate) use pool::{Connection, Kept, Phase, Pool, closed_meanwhile};
 pub(crate) use ports::HeldPorts;
 pub(crate) use socket::{Endpoint, Opening, Sources};
 pub(crate) use tls::{Secure, ThreadTls, TlsSession};

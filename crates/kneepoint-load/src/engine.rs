@@ -6,6 +6,7 @@ mod exchange_tls;
 mod generator;
 mod priority;
 mod run;
+mod slow_line;
 mod transport;
 mod worker;
 

@@ -9,5 +9,6 @@ mod open_loop;
 mod pitfalls;
 mod real_servers;
 mod sessions;
+mod slow_line;
 mod tls;
 mod watching;

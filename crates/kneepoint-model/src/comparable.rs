@@ -105,6 +105,10 @@ fn other_contents(before: &Scenario, now: &Scenario) -> Option<String> {
                 "another session",
                 was.session == is.session && same(&was.captures, &is.captures),
             ),
+            (
+                "another client_mbit",
+                same(&was.client_mbit, &is.client_mbit),
+            ),
         ];
         let other = parts.into_iter().find(|(_, same)| !same);
         if let Some((what, _)) = other {
@@ -393,6 +397,10 @@ mod tests {
         check(
             &|request| request.expect.body_contains.push("served".into()),
             &["GET / had other expectations"],
+        );
+        check(
+            &|request| request.client_mbit = Some(1.6),
+            &["GET / had another client_mbit"],
         );
     }
 }

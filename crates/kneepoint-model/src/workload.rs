@@ -52,6 +52,9 @@ pub struct Request {
     /// Values taken from its response, for later requests of the same user.
     #[serde(default)]
     pub captures: Vec<Capture>,
+    /// What the line of whoever asks for it carries, in Mbit/s; `None` takes its response as fast as it comes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_mbit: Option<f64>,
 }
 
 impl Request {
@@ -67,6 +70,7 @@ impl Request {
             expect: Expect::default(),
             session: false,
             captures: Vec::new(),
+            client_mbit: None,
             name: None,
         }
     }
@@ -134,6 +138,11 @@ pub struct Slo {
     pub errors: f64,
 }
 
+/// A quantile as people write it: 95 for 0.95.
+pub(crate) fn percentile(quantile: f64) -> f64 {
+    (quantile * 1000.0).round() / 10.0
+}
+
 impl Default for Slo {
     fn default() -> Self {
         Self {
@@ -152,12 +161,18 @@ impl Slo {
         1.0 - self.quantile
     }
 
+    /// The quantile as people write it: 95 for p95, 99.9 for p99.9.
+    #[must_use]
+    pub fn percentile(&self) -> f64 {
+        percentile(self.quantile)
+    }
+
     /// `p95 <= 200 ms, errors <= 0.1 %, timeout 2 s`.
     #[must_use]
     pub fn describe(&self) -> String {
         format!(
             "p{} <= {}, errors <= {}, timeout {}",
-            (self.quantile * 1000.0).round() / 10.0,
+            self.percentile(),
             crate::units::format_ms(self.response_time.as_secs_f64() * 1e3),
             crate::units::exact_percent(self.errors).replace('%', " %"),
             crate::units::format_ms(self.timeout.as_secs_f64() * 1e3),

@@ -15,7 +15,7 @@
 //! * `tcp.time_wait`, `tcp.established`: the layer of the peer (`cache`).
 //! * `queue.length`, `queue.limit`: empty for a tier with one listener, else the address.
 //! * `workers.waiting`: the call and, for a call on a descriptor, whom it waits for: `accept`, `sleep`,
-//!   `flock`, `futex`, `recv cache`, `connect db`, `send web`, `recv file`, `other:WCHAN`. `web` is whoever
+//!   `flock`, `futex`, `recv cache`, `connect db`, `send web`, `send stderr`, `recv file`, `other:WCHAN`. `web` is whoever
 //!   connected to the tier's own listener: `recv web` is a worker that holds a connection and waits for a request
 //!   on it. A peer that is no tier is written as its address.
 

@@ -197,7 +197,7 @@ impl Peers {
             .and_then(kneepoint_linux::file::number)
         else {
             return Some(End::Thing(match link {
-                [b'p', b'i', b'p', b'e', b':', ..] => "pipe",
+                [b'p', b'i', b'p', b'e', b':', ..] => printed(pid, link).unwrap_or("pipe"),
                 [b'/', ..] => "file",
                 _ => "descriptor",
             }));
@@ -268,6 +268,17 @@ impl Peers {
             None => address.to_string(),
         }
     }
+}
+
+/// Which of what a process prints goes into this pipe. PHP opens `php://stderr` by a descriptor of its own (dup(2)), so the number of
+/// the descriptor says nothing.
+fn printed(pid: u32, pipe: &[u8]) -> Option<&'static str> {
+    let mut streams = [(2, "stderr"), (1, "stdout")].into_iter();
+    let found = streams.find(|(number, _)| {
+        let link = std::fs::read_link(format!("/proc/{pid}/fd/{number}"));
+        link.is_ok_and(|link| link.as_os_str().as_bytes() == pipe)
+    });
+    found.map(|(_, name)| name)
 }
 
 fn process(pid: u32) -> Option<OwnedFd> {
@@ -456,27 +467,43 @@ mod tests {
         }
     }
 
-    #[test]
+    /// Starts a shell's command, whose output nobody reads, and waits until it sleeps as expected.
     #[expect(
         clippy::disallowed_methods,
         reason = "this crate knows no lab that starts processes"
     )]
-    fn a_sleeping_child_is_seen_asleep() {
-        let mut child = std::process::Command::new("sleep")
-            .arg("20")
+    fn check_asleep(command: &str, expected: &str) {
+        let mut child = std::process::Command::new("sh")
+            .args(["-c", command])
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped())
             .spawn()
-            .expect("sleep starts");
+            .expect("sh starts");
         let tier = crate::source::tests::tier_without_doors(child.id());
         let mut peers = Peers::of(&tier);
-        let asleep = (0..200).any(|_| {
+        let mut seen = None;
+        let asleep = (0..1000).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(10));
-            peers.look(child.id()) == Doing::Waiting("sleep".into())
+            seen = Some(peers.look(child.id()));
+            seen == Some(Doing::Waiting(expected.into()))
         });
         let named = Waits::beside(child.id()).look(child.id());
         child.kill().expect("our own child");
         child.wait().expect("our own child");
-        assert!(asleep);
-        assert_eq!(named.as_deref(), Some("sleep"));
+        assert!(asleep, "{command}: {seen:?}");
+        assert_eq!(named.as_deref(), Some(expected), "{command}");
         assert_eq!(peers.look(child.id()), Doing::Gone);
+    }
+
+    #[test]
+    fn a_sleeping_child_is_seen_asleep() {
+        check_asleep("exec sleep 20", "sleep");
+    }
+
+    #[test]
+    fn who_waits_until_its_output_is_read_is_told_by_the_stream() {
+        check_asleep("exec yes", "send stdout");
+        // The same pipe by another number, as PHP has php://stderr.
+        check_asleep("exec yes >&2", "send stderr");
     }
 }

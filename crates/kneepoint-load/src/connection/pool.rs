@@ -1,5 +1,6 @@
 //! The connections of one thread: which are idle, how many may be open, and who closes first.
 
+use crate::connection::line::Line;
 use crate::connection::tls::TlsSession;
 use crate::in_flight::NONE;
 use crate::response::{Parser, Reply};
@@ -63,6 +64,9 @@ pub(crate) struct Connection<'p> {
     wants_room: bool,
     /// Its encryption; `None` when it is plain.
     pub(crate) tls: Option<Box<TlsSession>>,
+    /// The slow line of the client whose request it was opened for; `None` where responses are taken as they come, and once it
+    /// is over.
+    pub(crate) line: Option<Line>,
     pub(crate) parser: Parser,
     pub(crate) reply: Reply<'p>,
 }
@@ -158,6 +162,7 @@ impl<'p> Pool<'p> {
                 kept: 0,
                 wants_room: false,
                 tls: None,
+                line: None,
                 parser: parser(),
                 reply: Reply::default(),
             });
@@ -195,6 +200,7 @@ impl<'p> Pool<'p> {
         let connection = self.get(slot);
         connection.fd = None;
         connection.tls = None;
+        connection.line = None;
         connection.phase = Phase::Closed;
         connection.kept = 0;
         std::mem::replace(&mut connection.request, NONE)

@@ -1,6 +1,6 @@
 //! When bytes came, as the kernel noted it: so that taking them up a moment later falsifies no response time.
 
-use crate::connection::socket::{last_error, switch_on};
+use crate::connection::socket::{last_error, set_option};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use std::os::fd::AsRawFd;
@@ -12,7 +12,7 @@ struct Control([u8; 64]);
 
 /// Asks the kernel to note when the bytes of a TCP connection arrive.
 pub(crate) fn enable(fd: &OwnedFd) -> Result<(), Errno> {
-    switch_on(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS)
+    set_option(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)
 }
 
 /// Reads what there is, and tells when the last of it came in nanoseconds of the wall clock, if the kernel noted it.

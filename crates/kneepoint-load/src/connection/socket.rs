@@ -1,5 +1,6 @@
 //! Sockets that never block.
 
+use crate::connection::line::{Line, PACKET_BYTES};
 use crate::plan::LoadError;
 use kneepoint_model::{Address, Outcome};
 use rustix::fd::OwnedFd;
@@ -90,29 +91,29 @@ pub(crate) fn check_source(source: IpAddr) -> Result<(), LoadError> {
 /// for every destination, and a busy source would run out of ports long before its connections need that many
 /// (load-engine.md, section 3, pitfalls).
 fn bind_source(fd: &OwnedFd, source: IpAddr) -> Result<(), Errno> {
-    switch_on(fd, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT)?;
+    set_option(fd, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)?;
     bind(fd, &SocketAddr::new(source, 0))
 }
 
-/// Sets an option of a socket that is either on or off.
+/// Sets an option of a socket that is a number, or on (1).
 #[expect(
     unsafe_code,
-    reason = "neither the standard library nor rustix knows IP_BIND_ADDRESS_NO_PORT and SO_TIMESTAMPNS"
+    reason = "neither the standard library nor rustix knows IP_BIND_ADDRESS_NO_PORT, SO_TIMESTAMPNS and TCP_MAXSEG"
 )]
-pub(crate) fn switch_on(
+pub(crate) fn set_option(
     fd: &OwnedFd,
     level: libc::c_int,
     option: libc::c_int,
+    value: libc::c_int,
 ) -> Result<(), Errno> {
-    let on: libc::c_int = 1;
     // SAFETY: the descriptor is open, and the value is a live integer of the length that is passed.
     let refused = unsafe {
         libc::setsockopt(
             fd.as_raw_fd(),
             level,
             option,
-            (&raw const on).cast(),
-            size_of_val(&on) as libc::socklen_t,
+            (&raw const value).cast(),
+            size_of_val(&value) as libc::socklen_t,
         )
     };
     if refused == 0 {
@@ -139,18 +140,37 @@ fn tcp_socket(v4: bool) -> Result<OwnedFd, Errno> {
     Ok(fd)
 }
 
-/// Begins to connect.
-pub(crate) fn open(endpoint: &Endpoint) -> Result<Opening, Errno> {
-    open_from(endpoint, None)
+/// Lets a socket hold no more than a slow line has on its way. The server learns it with the handshake, so it is said before.
+fn narrow(fd: &OwnedFd, line: &Line) -> Result<(), Errno> {
+    sockopt::set_socket_recv_buffer_size(fd, line.buffer_bytes())?;
+    // On loopback one segment is larger than such a buffer, and the server would wait for room for a whole one.
+    set_option(
+        fd,
+        libc::IPPROTO_TCP,
+        libc::TCP_MAXSEG,
+        PACKET_BYTES as libc::c_int,
+    )
 }
 
-/// Begins to connect from an address of this host, where the endpoint is one of TCP.
-pub(crate) fn open_from(endpoint: &Endpoint, source: Option<IpAddr>) -> Result<Opening, Errno> {
+/// Begins to connect.
+pub(crate) fn open(endpoint: &Endpoint) -> Result<Opening, Errno> {
+    open_from(endpoint, None, None)
+}
+
+/// Begins to connect from an address of this host, and over a slow line, where the endpoint is one of TCP.
+pub(crate) fn open_from(
+    endpoint: &Endpoint,
+    source: Option<IpAddr>,
+    line: Option<&Line>,
+) -> Result<Opening, Errno> {
     let (fd, connected) = match endpoint {
         Endpoint::Tcp(address) => {
             let fd = tcp_socket(address.is_ipv4())?;
             if let Some(source) = source {
                 bind_source(&fd, source)?;
+            }
+            if let Some(line) = line {
+                narrow(&fd, line)?;
             }
             let connected = connect(&fd, address);
             (fd, connected)
@@ -211,7 +231,7 @@ mod tests {
             bind_source(&fd, address).expect("an address of this host");
             assert_eq!(local_address(&fd), SocketAddr::new(address, 0));
             let endpoint = Endpoint::Tcp(listener.local_addr().expect("bound"));
-            let opening = open_from(&endpoint, Some(address)).expect("it listens");
+            let opening = open_from(&endpoint, Some(address), None).expect("it listens");
             let local = local_address(&opening.fd);
             assert_eq!(local.ip(), address);
             assert_ne!(local.port(), 0);

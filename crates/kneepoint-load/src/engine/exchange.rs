@@ -1,6 +1,7 @@
 //! What happens on a connection: it opens, a request goes out, a response comes in, something breaks.
 
 use crate::connection::{Phase, closed_meanwhile, socket};
+use crate::engine::slow_line::most_at_once;
 use crate::engine::worker::Worker;
 use crate::in_flight::NONE;
 use crate::request::NoValue;
@@ -31,7 +32,9 @@ impl<'p> Worker<'p> {
             return self.refuse(id, Outcome::NoLocalPort, &why, now);
         }
         let source = self.sources.next();
-        let opening = match socket::open_from(&self.prepared.endpoint, source) {
+        let template = self.ledger.in_flight.get(id).template;
+        let line = self.prepared.templates[template as usize].line;
+        let opening = match socket::open_from(&self.prepared.endpoint, source, line.as_ref()) {
             Ok(opening) => opening,
             Err(errno) => return self.refuse(id, socket::refusal(errno), &errno, now),
         };
@@ -46,6 +49,7 @@ impl<'p> Worker<'p> {
         let connection = self.pool.get(slot);
         connection.request = id;
         connection.began = now;
+        connection.line = line;
         self.ledger.in_flight.get_mut(id).connection = slot;
         let wanted = if opening.connected {
             WATCHED
@@ -139,8 +143,9 @@ impl<'p> Worker<'p> {
         request.connection = NONE;
         let template = request.template;
         self.ledger.not_sent(template, || problem.describe());
-        if self.pool.get(slot).wants_room() {
-            // A new connection is still watched for room to write.
+        let connection = self.pool.get(slot);
+        if connection.wants_room() || connection.line.is_some() {
+            // A new connection is still watched for room to write, or has a line that no other request has.
             self.pool.close(slot);
         } else {
             self.pool.put_idle(slot);
@@ -182,7 +187,9 @@ impl<'p> Worker<'p> {
     /// it said is read first.
     pub(crate) fn cut_off(&mut self, slot: u32, errno: Errno) {
         let token = self.pool.token(slot);
-        self.pool.get(slot).cut = Some(errno);
+        let connection = self.pool.get(slot);
+        connection.cut = Some(errno);
+        connection.line = None;
         self.read(slot, true);
         if self.pool.slot_of(token).is_some() {
             self.broken(slot, Some(errno));
@@ -192,13 +199,21 @@ impl<'p> Worker<'p> {
     /// Has epoll watch for room to write, or no longer.
     pub(crate) fn ask_for_room(&mut self, slot: u32, wanted: bool) {
         if self.pool.want_room(slot, wanted) {
-            let watched = if wanted {
-                WATCHED | EventFlags::OUT
-            } else {
-                WATCHED
-            };
-            let _ = self.watch(slot, watched, false);
+            self.watch_again(slot);
         }
+    }
+
+    /// Has epoll watch for what a connection waits for now. What comes over a slow line is not looked at before it was carried.
+    pub(crate) fn watch_again(&mut self, slot: u32) {
+        let connection = self.pool.get(slot);
+        let mut watched = match connection.line {
+            Some(line) if line.is_carrying() => EventFlags::empty(),
+            _ => WATCHED,
+        };
+        if connection.wants_room() {
+            watched |= EventFlags::OUT;
+        }
+        let _ = self.watch(slot, watched, false);
     }
 
     /// Something happened on a connection.
@@ -214,7 +229,7 @@ impl<'p> Worker<'p> {
                 }
                 let readable = flags.intersects(EventFlags::IN | HANGUP);
                 // Writing may have found the connection broken.
-                if readable && self.pool.slot_of(token).is_some() {
+                if readable && self.pool.slot_of(token).is_some() && !self.must_carry(slot, flags) {
                     self.read(slot, flags.intersects(HANGUP));
                 }
             }
@@ -244,7 +259,7 @@ impl<'p> Worker<'p> {
     }
 
     /// Reads what there is. A read that does not fill the buffer has taken all.
-    fn read(&mut self, slot: u32, hangup: bool) {
+    pub(crate) fn read(&mut self, slot: u32, hangup: bool) {
         if self.pool.get(slot).tls.is_some() {
             return self.read_secure(slot, hangup);
         }
@@ -253,13 +268,16 @@ impl<'p> Worker<'p> {
             let Some(fd) = connection.fd.as_ref() else {
                 return;
             };
-            let (count, came) = match self.coalescer.receive(fd, &mut self.buffer) {
+            let most = most_at_once(connection, self.ledger.clock, self.buffer.len());
+            let (count, came) = match self.coalescer.receive(fd, &mut self.buffer[..most]) {
                 Ok((0, _)) => return self.on_end_of_stream(slot),
                 Ok(received) => received,
                 Err(Errno::INTR) => continue,
-                Err(Errno::AGAIN) => return,
+                Err(Errno::AGAIN) => return self.carried(slot, 0, most),
                 Err(errno) => return self.broken(slot, Some(errno)),
             };
+            // What a slow line carries comes after the kernel has it.
+            let came = came.filter(|_| connection.line.is_none());
             let request = self.ledger.in_flight.get_mut(connection.request);
             let now = came
                 .unwrap_or(u64::MAX)
@@ -272,7 +290,9 @@ impl<'p> Worker<'p> {
                 .parser
                 .feed(&self.buffer[..count], &mut connection.reply);
             match fed {
-                Ok(Fed::More) if count < self.buffer.len() => return,
+                Ok(Fed::More) if count < self.buffer.len() || connection.line.is_some() => {
+                    return self.carried(slot, count, most);
+                }
                 Ok(Fed::More) => {}
                 Ok(Fed::Done(used)) => {
                     // Bytes nobody asked for make the connection useless for the next request.
@@ -313,8 +333,11 @@ impl<'p> Worker<'p> {
         connection.served = connection.served.saturating_add(1);
         // A request that was answered before it was read in full leaves its rest on the wire.
         let all_sent = !connection.wants_room();
-        if reusable && keep && all_sent {
+        let has_line = connection.line.is_some();
+        if reusable && keep && all_sent && !has_line {
             self.pool.put_idle(slot);
+        } else if reusable && has_line {
+            self.leave_line(slot, now);
         } else if reusable && prepared.endpoint.has_time_wait() {
             self.pool.linger(slot, now);
         } else {

@@ -5,6 +5,7 @@
 //! time.
 
 use crate::connection::Phase;
+use crate::engine::slow_line::most_at_once;
 use crate::engine::worker::Worker;
 use crate::response::{Fed, Malformed};
 use kneepoint_model::Outcome;
@@ -71,12 +72,13 @@ impl Worker<'_> {
             let Some(fd) = connection.fd.as_ref() else {
                 return;
             };
-            let count = match recv(fd, self.buffer.as_mut_slice(), RecvFlags::empty()) {
+            let most = most_at_once(connection, self.ledger.clock, self.buffer.len());
+            let count = match recv(fd, &mut self.buffer[..most], RecvFlags::empty()) {
                 Ok((0, _)) if busy => return self.on_end_of_stream(slot),
                 Ok((0, _)) => return self.broken(slot, None),
                 Ok((count, _)) => count,
                 Err(Errno::INTR) => continue,
-                Err(Errno::AGAIN) => return,
+                Err(Errno::AGAIN) => return self.carried(slot, 0, most),
                 Err(errno) => return self.broken(slot, Some(errno)),
             };
             let now = self.ledger.clock.now();
@@ -102,8 +104,8 @@ impl Worker<'_> {
                 (Got::Nothing | Got::More, Ok(true)) => return self.broken(slot, None),
                 (Got::Nothing | Got::More, Ok(false)) => self.answer(slot, now),
             }
-            if count < self.buffer.len() {
-                return;
+            if count < self.buffer.len() || self.pool.get(slot).line.is_some() {
+                return self.carried(slot, count, most);
             }
         }
     }

@@ -2,10 +2,10 @@
 //! sleeps until something happens.
 
 use crate::arrivals::{Shared, has_due_times};
-use crate::connection::{HeldPorts, Pool, Sources, ThreadTls};
+use crate::connection::{HeldPorts, Lines, Pool, Sources, ThreadTls};
 use crate::engine::coalescing::Coalescer;
 use crate::engine::priority::Alertness;
-use crate::in_flight::{Clock, NONE};
+use crate::in_flight::{Clock, NONE, RequestRef};
 use crate::ledger::{Prepared, RequestLedger, share};
 use crate::measure::{Finished, Mailbox};
 use crate::plan::{LoadError, LoadPlan, Mode, Target};
@@ -33,11 +33,15 @@ pub(crate) struct Worker<'p> {
     /// The local ports that are taken by what was closed.
     pub(crate) ports: HeldPorts,
     pub(crate) pool: Pool<'p>,
+    /// The connections whose slow lines carry something.
+    pub(crate) lines: Lines,
+    /// Arrivals that must have a new connection while none may be opened; empty but for a moment.
+    held_back: Vec<RequestRef>,
     /// Whether one who thinks keeps the connection: a browser does, what is behind a web server does not.
     keeps_own: bool,
     pub(crate) coalescer: Coalescer,
     /// Whether requests are due at some time, and not whenever a response has come.
-    has_due_times: bool,
+    pub(crate) has_due_times: bool,
     /// Woken first for each response, a plain closed loop would take the server off the CPU in the middle of its batch:
     /// four times the context switches, and half again the CPU time a request.
     alertness: Alertness,
@@ -80,6 +84,8 @@ impl<'p> Worker<'p> {
                 plan.threads,
             ),
             pool: Pool::new(connections.max(workers)),
+            lines: Lines::default(),
+            held_back: Vec::new(),
             keeps_own: !matches!(plan.target, Target::FastCgi { .. }),
             coalescer: Coalescer::new(plan, prepared),
             has_due_times,
@@ -97,6 +103,7 @@ impl<'p> Worker<'p> {
             let more_is_due = self.start_due();
             let now = self.ledger.clock.now();
             self.end_overdue(now);
+            self.serve_lines(now);
             self.serve_queue(now);
             let turn = self.ledger.turn(now);
             self.ledger.publish(mailbox, turn, self.pool.open());
@@ -110,6 +117,7 @@ impl<'p> Worker<'p> {
                 self.ledger
                     .wake_at(turn, self.coalescer.span)
                     .min(lingering)
+                    .min(self.lines.next_within(self.coalescer.span))
             };
             self.wait(&mut events, wake)?;
             for event in events.drain(..) {
@@ -158,7 +166,7 @@ impl<'p> Worker<'p> {
     }
 
     /// Starts what is due, up to a batch. Tells whether more is due.
-    fn start_due(&mut self) -> bool {
+    pub(crate) fn start_due(&mut self) -> bool {
         for _ in 0..BATCH {
             let Some(now) = self.ledger.admit() else {
                 return false;
@@ -169,19 +177,25 @@ impl<'p> Worker<'p> {
         true
     }
 
-    /// Gives waiting arrivals connections, in order, while there are any.
+    /// Gives waiting arrivals connections, in order, while there are any. While none may be opened, those that must have a new
+    /// one hold up nobody who can do with one that is there.
     fn serve_queue(&mut self, now: u64) {
+        let held_back = self.ledger.backoff.holds(now);
         while let Some(front) = self.ledger.first_waiting(now) {
             let id = front.id;
-            let needs_new = self.ledger.in_flight.get(id).retried;
+            let needs_new = self.needs_new(id);
+            if needs_new && held_back {
+                self.ledger.leave_queue();
+                self.held_back.push(front);
+                continue;
+            }
             let mut idle = self.idle_for(id);
-            let held_back = self.ledger.backoff.holds(now);
             if idle.is_none() && (held_back || !self.pool.make_room(needs_new)) {
                 if !needs_new {
                     idle = self.pool.take_longest_kept();
                 }
                 if idle.is_none() {
-                    return;
+                    break;
                 }
             }
             self.ledger.leave_queue();
@@ -190,15 +204,29 @@ impl<'p> Worker<'p> {
                 None => self.connect(id, now),
             }
         }
+        while let Some(request) = self.held_back.pop() {
+            self.ledger.wait_again(request);
+        }
+    }
+
+    /// Whether a request goes out on a connection that is opened for it. Its first one was stale, and others that are as old
+    /// may be, too; or whoever asks has a slow line, and no other has that.
+    fn needs_new(&self, id: u32) -> bool {
+        let request = self.ledger.in_flight.get(id);
+        request.retried || self.has_line(request.template)
+    }
+
+    fn has_line(&self, template: u32) -> bool {
+        let template = &self.prepared.templates[template as usize];
+        template.line.is_some()
     }
 
     /// An idle connection for a request: the one that was kept for its worker or visitor, else the one used last.
     fn idle_for(&mut self, id: u32) -> Option<u32> {
-        let request = self.ledger.in_flight.get(id);
-        // The first connection was stale, and others that are as old may be, too.
-        if request.retried {
+        if self.needs_new(id) {
             return None;
         }
+        let request = self.ledger.in_flight.get(id);
         let kept = self.ledger.dispatcher.take_kept(request.vu);
         kept.and_then(|kept| self.pool.take_kept(kept))
             .or_else(|| self.pool.take_idle())
@@ -221,7 +249,8 @@ impl<'p> Worker<'p> {
     /// Ends a request. A virtual user who goes on keeps the connection.
     pub(crate) fn end(&mut self, id: u32, outcome: Outcome, status: u16, now: u64) {
         let (request, goes_on) = self.ledger.end(id, outcome, status, now);
-        if goes_on && self.keeps_own {
+        // One who asks over a slow line in between still has the connection that was kept before.
+        if goes_on && self.keeps_own && !self.has_line(request.template) {
             let kept = self.pool.keep(request.connection);
             self.ledger.dispatcher.keep(request.vu, kept);
         }

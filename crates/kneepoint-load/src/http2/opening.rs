@@ -48,7 +48,7 @@ pub(crate) async fn open(
     source: Option<IpAddr>,
     secure: Option<&Secure>,
 ) -> Result<Opened, NotOpened> {
-    let opening = socket::open_from(endpoint, source).map_err(NotOpened::Refused)?;
+    let opening = socket::open_from(endpoint, source, None).map_err(NotOpened::Refused)?;
     match endpoint {
         Endpoint::Tcp(_) => over(tcp(opening).await.map_err(refused)?, secure).await,
         Endpoint::Unix(_) => over(unix(opening).map_err(refused)?, secure).await,

@@ -1,6 +1,7 @@
 //! Refuses closed loops, sessions and source addresses that cannot be, by name and with what to do.
 
 use crate::plan::error::LoadError;
+use crate::plan::target::Target;
 use kneepoint_model::schedule::text::LONGEST;
 use kneepoint_model::{Address, ClosedLoop, Schedule, Sessions, Slo, ThinkTime, Workload};
 use std::net::IpAddr;
@@ -58,6 +59,25 @@ pub(crate) fn check_time(what: &str, time: Duration) -> Result<(), LoadError> {
         "{what} of {} s; a year is the most",
         time.as_secs()
     ))
+}
+
+/// Refuses slow lines that carry nothing, and those that nobody plays.
+pub(crate) fn check_lines(workload: &Workload, target: &Target) -> Result<(), LoadError> {
+    let requests = workload.requests.iter();
+    for mbit in requests.filter_map(|request| request.client_mbit) {
+        if !(mbit.is_finite() && mbit > 0.0) {
+            return wrong(format!(
+                "client_mbit of {mbit:e}; use one above 0, for example 1.6"
+            ));
+        }
+        if !target.has_lines() {
+            return wrong(
+                "client_mbit is for HTTP/1.1 over TCP; leave it out for HTTP/2, FastCGI and Unix sockets"
+                    .into(),
+            );
+        }
+    }
+    Ok(())
 }
 
 /// Refuses goals that no response could miss or meet.

@@ -233,6 +233,7 @@ impl LoadPlan {
             Mode::Closed(closed) => limits::check_closed_loop(closed)?,
         }
         limits::check_sources(&self.source_addresses, self.target.address())?;
+        limits::check_lines(&self.workload, &self.target)?;
         check_workload(&self.workload)?;
         limits::check_sessions(&self.workload)
     }

@@ -177,6 +177,16 @@ impl Target {
         }
     }
 
+    /// Whether clients of it can have slow lines: one request at a time on a connection of the network.
+    pub(crate) fn has_lines(&self) -> bool {
+        match self {
+            Self::Http {
+                address, version, ..
+            } => matches!(address, Address::Tcp(_)) && *version == HttpVersion::Http1,
+            Self::FastCgi { .. } => false,
+        }
+    }
+
     pub(crate) fn keeps_connections(&self) -> bool {
         match self {
             Self::Http { keep_alive, .. } => *keep_alive,

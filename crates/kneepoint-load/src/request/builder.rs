@@ -192,7 +192,7 @@ impl RequestBuilder<'_> {
 
     /// The request line and the headers but for the length of the body.
     fn http_head(&self) -> Text {
-        let (host, close) = match self.target {
+        let (host, mut close) = match self.target {
             Target::Http {
                 host_header,
                 keep_alive,
@@ -200,6 +200,8 @@ impl RequestBuilder<'_> {
             } => (host_header.as_str(), !keep_alive),
             Target::FastCgi { .. } => ("localhost", false),
         };
+        // Nobody else has the connection of a slow client: the server closes it, and so keeps its port in TIME_WAIT.
+        close |= self.request.client_mbit.is_some();
         let mut head = Text::default();
         head.push(format!("{} ", self.request.method.0).as_bytes());
         self.compile(&mut head, &self.request.path, Encoding::Url);

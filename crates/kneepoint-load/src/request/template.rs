@@ -1,6 +1,7 @@
 //! Requests as bytes, rendered once before the load. Only a user's cookies and the values of variables are put in
 //! between later.
 
+use crate::connection::Line;
 use crate::plan::Target;
 use crate::request::body::Encoded;
 use crate::request::builder::{DynamicParts, LENGTH_PARAMS, Rendered, RequestBuilder};
@@ -27,6 +28,8 @@ pub(crate) struct RequestTemplate {
     pub(crate) head: bool,
     /// Whether sending it twice is meant to do no more than sending it once (RFC 9110, section 9.2.2).
     pub(crate) idempotent: bool,
+    /// The slow line of whoever asks for it; `None` takes responses as they come.
+    pub(crate) line: Option<Line>,
     /// What is looked for in its responses; `None` when only the status matters.
     pub(crate) expectations: Option<Expectations>,
     /// As the plan has it.
@@ -76,6 +79,7 @@ impl RequestTemplate {
                 request.method.0.as_str(),
                 "GET" | "HEAD" | "OPTIONS" | "TRACE" | "PUT" | "DELETE"
             ),
+            line: request.client_mbit.map(Line::of_mbit),
             expectations: Expectations::new(request, names),
             name: format!("{} {}", request.method.0, request.path),
             request: request.clone(),

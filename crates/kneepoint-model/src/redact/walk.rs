@@ -372,6 +372,7 @@ fn request(request: &mut Request, secrets: &Secrets) {
         expect,
         session: _,
         captures,
+        client_mbit: _,
     } = request;
     secrets.prose(path);
     for (name, value) in headers {

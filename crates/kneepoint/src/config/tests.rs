@@ -134,6 +134,7 @@ path = "/login"
 headers = { Accept = "text/html", X-Test = 1 }
 form = { user = "ann & bob", stay = true }
 session = true
+client_mbit = 1.6
 
 [slo]
 timeout = "3s"
@@ -232,6 +233,7 @@ fn a_form_is_posted() {
         .collect();
     assert_eq!(names, ["Accept", "X-Test"]);
     assert!(login.session);
+    assert_eq!(login.client_mbit, Some(1.6));
 }
 
 #[test]

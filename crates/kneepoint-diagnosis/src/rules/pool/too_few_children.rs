@@ -22,7 +22,7 @@ pub(crate) static RULE: Rule = Rule {
     signal: UseSignal::Saturation,
     applies_to: AppliesTo::Any,
     requires: &[metric::QUEUE, metric::MACHINE_BUSY_S],
-    yields_to: &["FPM-10", "SES-01", "FPM-03"],
+    yields_to: &["FPM-10", "SES-01", "FPM-03", "FPM-17", "NGX-24"],
     title: "too few PHP workers: requests queue while the CPU is idle",
     doc: RuleDoc {
         what_it_is: "A PHP worker serves one request at a time and holds it from the first byte to the last, also while \

@@ -20,7 +20,7 @@ pub(crate) static RULE: Rule = Rule {
     // A lock of sessions in Redis is waited for by sleeping.
     yields_to: &[
         "FPM-10", "SES-01", "SES-02", "SES-04", "MYS-06", "PG-03", "RDS-04", "MYS-07", "PG-15",
-        "APP-15",
+        "APP-15", "NGX-24",
     ],
     title: "workers wait for a tier behind PHP, or sleep",
     doc: RuleDoc {

@@ -20,7 +20,7 @@ pub(crate) static RULE: Rule = Rule {
     signal: UseSignal::Saturation,
     applies_to: AppliesTo::Any,
     requires: &[metric::WORKERS_WAITING, metric::MACHINE_BUSY_S],
-    yields_to: &["FPM-10", "SES-01", "SES-02", "KRN-11"],
+    yields_to: &["FPM-10", "SES-01", "SES-02", "KRN-11", "FPM-17"],
     title: "workers wait for something outside the stack",
     doc: RuleDoc {
         what_it_is: "A page that calls another service over HTTP, sends mail or sleeps keeps its \

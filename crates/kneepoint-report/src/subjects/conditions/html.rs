@@ -26,6 +26,7 @@ pub(crate) fn section(run: &Run) -> Option<Section> {
                     dd { @for (i, request) in scenario.workload.requests.iter().enumerate() {
                         @if i > 0 { ", " }
                         code { (request.method.0) " " (request.path) } " ×" (request.weight)
+                        @if let Some(mbit) = request.client_mbit { " over " (mbit) " Mbit/s" }
                     } }
                 }
                 @if let Some(health) = summary::health(run) { (generator(&health)) }

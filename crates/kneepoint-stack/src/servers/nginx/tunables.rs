@@ -46,6 +46,7 @@ const COMMON: &[TunableSpec] = &[
 #[rustfmt::skip]
 const WEB: &[TunableSpec] = &[
     TunableSpec::new("fastcgi_keep_conn", SWITCH, "off", Reload, "ask PHP to keep connections; each one holds a worker (FPM-10, NGX-07)"),
+    TunableSpec::new("fastcgi_buffering", SWITCH, "on", Reload, "take the response before the client does (NGX-24)"),
     TunableSpec::new("fastcgi_buffers", Text, "8 4k", Reload, "number and size of response buffers (NGX-08)"),
     TunableSpec::new("fastcgi_buffer_size", Bytes(1 << 10, 1 << 30), "4k", Reload, "buffer of the response's header (NGX-09, FPM-18)"),
     TunableSpec::new("fastcgi_busy_buffers_size", Bytes(1 << 10, 1 << 30), "8k", Reload, "of the buffers, busy sending (NGX-09)"),

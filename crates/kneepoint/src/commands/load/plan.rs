@@ -320,12 +320,14 @@ pub(super) fn asked(plan: &LoadPlan) -> Vec<String> {
     requests
         .iter()
         .map(|request| {
-            let name = format!("{} {}", request.method.0, request.path);
-            if equal {
-                name
-            } else {
-                format!("{name} (weight {})", request.weight)
+            let mut name = format!("{} {}", request.method.0, request.path);
+            if let Some(mbit) = request.client_mbit {
+                name.push_str(&format!(" over {mbit} Mbit/s"));
             }
+            if !equal {
+                name.push_str(&format!(" (weight {})", request.weight));
+            }
+            name
         })
         .collect()
 }

@@ -28,6 +28,7 @@ pub(in crate::config) struct Draft {
 
 pub(in crate::config) fn read(reader: &mut Reader<'_>, section: &Section<'_>) -> Draft {
     const WEIGHT: &str = "a weight above 0, such as 8";
+    const MEGABITS: &str = "megabits a second from 0.01 to 10000, such as 1.6";
     let mut request = Request::get("/");
     let mut uses = Uses::default();
     if let Some(node) = section.get("name") {
@@ -56,6 +57,9 @@ pub(in crate::config) fn read(reader: &mut Reader<'_>, section: &Section<'_>) ->
     }
     if let Some(node) = section.get("capture") {
         request.captures = expect::captures(reader, node);
+    }
+    if let Some(node) = section.get("client_mbit") {
+        request.client_mbit = reader.number(node, 0.01, 10_000.0, MEGABITS);
     }
     let mut denied_at = None;
     if let Some(node) = section.get("session") {
