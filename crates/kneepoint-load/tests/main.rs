@@ -1,6 +1,10 @@
 //! The load engine on scripted and real servers: one program, so that it is linked once.
 //! Apart are the tests that bear nothing beside them (`stall`, `many_connections`).
 
+mod clients {
+    mod sessions;
+    mod slow_line;
+}
 mod closed_loop;
 mod common;
 mod content;
@@ -8,7 +12,5 @@ mod http2;
 mod open_loop;
 mod pitfalls;
 mod real_servers;
-mod sessions;
-mod slow_line;
 mod tls;
 mod watching;

@@ -52,7 +52,7 @@ pub struct Request {
     /// Values taken from its response, for later requests of the same user.
     #[serde(default)]
     pub captures: Vec<Capture>,
-    /// What the line of whoever asks for it carries, in Mbit/s; `None` takes its response as fast as it comes.
+    /// What the line of the client who asks for it carries, in Mbit/s; `None` takes its response as fast as it comes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_mbit: Option<f64>,
 }

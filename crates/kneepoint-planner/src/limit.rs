@@ -396,8 +396,7 @@ impl LimitSearch {
         }
     }
 
-    /// What follows the steps: the confirming stretch, unless one held already. Where nothing is known of how low R* is, one request at
-    /// a time is asked first.
+    /// After the steps: one request at a time where nobody knows how low R* is, then the confirming stretch unless one held.
     fn end_of_the_steps(&mut self) {
         if self.soak.held {
             self.stage = Stage::Finished;
@@ -501,9 +500,7 @@ impl LimitSearch {
         let fitted = self.estimate();
         let serves = self.saturation_hz > 0.0;
         let mut rate_hz = self.soak.lowered(fitted.rate_hz);
-        let has_no_low_end =
-            self.may_lie_anywhere_below() && !self.soak.held && !self.misses_alone();
-        if has_no_low_end {
+        if self.has_no_low_end() {
             rate_hz.low = 0.0;
         }
         let speeds = self.speeds().of_each();
@@ -546,7 +543,7 @@ impl LimitSearch {
                 .chain(&self.warnings)
                 .cloned()
                 .chain(self.short_for_the_slo())
-                .chain(has_no_low_end.then(|| self.held_nowhere()))
+                .chain(self.held_nowhere())
                 .collect(),
         }
     }

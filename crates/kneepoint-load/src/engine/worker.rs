@@ -210,7 +210,7 @@ impl<'p> Worker<'p> {
     }
 
     /// Whether a request goes out on a connection that is opened for it. Its first one was stale, and others that are as old
-    /// may be, too; or whoever asks has a slow line, and no other has that.
+    /// may be, too; or the client has a slow line, and no other has that.
     fn needs_new(&self, id: u32) -> bool {
         let request = self.ledger.in_flight.get(id);
         request.retried || self.has_line(request.template)

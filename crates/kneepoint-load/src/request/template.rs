@@ -28,7 +28,7 @@ pub(crate) struct RequestTemplate {
     pub(crate) head: bool,
     /// Whether sending it twice is meant to do no more than sending it once (RFC 9110, section 9.2.2).
     pub(crate) idempotent: bool,
-    /// The slow line of whoever asks for it; `None` takes responses as they come.
+    /// The slow line of the client who asks for it; `None` takes responses as they come.
     pub(crate) line: Option<Line>,
     /// What is looked for in its responses; `None` when only the status matters.
     pub(crate) expectations: Option<Expectations>,

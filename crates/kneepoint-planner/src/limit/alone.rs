@@ -114,14 +114,20 @@ impl LimitSearch {
         ]
     }
 
-    /// That nobody knows how low R* is, in words.
-    pub(super) fn held_nowhere(&self) -> String {
+    /// Whether nothing that was measured says how low R* is.
+    pub(super) fn has_no_low_end(&self) -> bool {
+        self.may_lie_anywhere_below() && !self.soak.held && !self.misses_alone()
+    }
+
+    /// That nobody knows how low R* is, in words; `None` where it is known.
+    pub(super) fn held_nowhere(&self) -> Option<String> {
         let [lowest, _] = self.ends();
-        let lowest_hz = lowest.map_or(0.0, |step| step.rate_hz);
-        format!(
-            "no rate was seen at which the SLO surely holds, down to {}: R* may lie anywhere below",
-            self.unit().format(lowest_hz)
-        )
+        let lowest = self.unit().format(lowest?.rate_hz);
+        self.has_no_low_end().then(|| {
+            format!(
+                "no rate was seen at which the SLO surely holds, down to {lowest}: R* may lie anywhere below"
+            )
+        })
     }
 
     /// Long enough for several requests as long as those so far: alone, each takes less.

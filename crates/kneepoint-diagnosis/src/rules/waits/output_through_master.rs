@@ -33,7 +33,7 @@ pub(crate) static RULE: Rule = Rule {
     doc: RuleDoc {
         what_it_is: "What PHP prints on standard error goes into a pipe, and whoever prints waits while the pipe is full. With \
             catch_workers_output the one master of PHP-FPM reads the pipes of all workers and writes each line into its log. \
-            Workers of other runtimes print to whoever started them: the reader of a container's log, a supervisor. However \
+            Workers of other runtimes print to what started them: the reader of a container's log, a supervisor. However \
             many workers there are, pages are served no faster than that one process reads what they print.",
         how_it_shows: "Busy workers sleep in write to the pipe of their standard error, and with catch_workers_output the master \
             of PHP-FPM uses most of a core. The rate does not rise with more workers.",

@@ -84,7 +84,7 @@ pub(super) const KEYS: &[Key] = &[
         "client_mbit",
         "`1.6`, in Mbit/s",
         "as fast as it comes",
-        "What the line of whoever asks for it carries: a slow client. It comes with a connection of its own, and reads its \
+        "What the line of the client who asks for it carries. It comes with a connection of its own, and reads its \
          response no faster; the response time and the timeout include what the line takes. A Linux server has to wait for it \
          only beyond what its kernel buffers, about a megabyte. Pages that are asked for before the load come at full \
          speed. For HTTP/1.1 over TCP.",
