@@ -109,7 +109,7 @@ pub(crate) fn stays_silent(rule: &Rule, case: Case) {
         rule,
         case,
         expect_test::expect![[r#"
-            named: FPM-04
+            named: CAP-02
             silent
         "#]],
     );

@@ -120,7 +120,8 @@ mod tests {
 
     #[test]
     fn stays_silent_where_nginx_takes_responses_at_once() {
-        stays_silent(&RULE, held(7.0).set(Layer::Web, BUFFERING, "on"));
+        let on = held(7.0).set(Layer::Web, BUFFERING, "on");
+        assert_eq!((RULE.check)(&on.evidence()), None);
         stays_silent(&RULE, Case::healthy().set(Layer::Web, BUFFERING, "off"));
     }
 }
