@@ -422,6 +422,10 @@ fn where_one_request_at_a_time_misses_the_slo_no_rate_is_told() {
         let text = words(&run, format);
         assert!(text.contains(told), "{format}: {text}");
     }
+    // The curves show what was driven, and no R*.
+    let html = written(&run, "html");
+    let curves = html.split("id=\"curves\"").nth(1).expect("curves");
+    assert!(!curves.contains("interval of R*"), "{curves}");
     let junit = written(&run, "junit");
     assert!(
         junit.contains("there is no rate at which the SLO holds"),

@@ -31,7 +31,7 @@ pub(crate) static RULE: Rule = Rule {
     yields_to: &[],
     title: "requests wait until what they print on standard error is read",
     doc: RuleDoc {
-        what_it_is: "What PHP prints on standard error goes into a pipe, and whoever prints waits while the pipe is full. With \
+        what_it_is: "What PHP prints on standard error goes into a pipe, and a page that prints waits while the pipe is full. With \
             catch_workers_output the one master of PHP-FPM reads the pipes of all workers and writes each line into its log. \
             Workers of other runtimes print to what started them: the reader of a container's log, a supervisor. However \
             many workers there are, pages are served no faster than that one process reads what they print.",

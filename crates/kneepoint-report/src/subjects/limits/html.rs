@@ -80,9 +80,11 @@ fn curve<'a>(run: &'a Run, arm: &'a str, slo: &Slo) -> Option<Curve<'a>> {
         let of_arm = run.trials.iter().filter(move |trial| trial.arm == arm);
         of_arm.map(|trial| &trial.load).filter(open)
     };
-    let limit = run.limit(arm);
+    let searched = run.limit(arm);
+    // Where no rate meets the SLO, there is no R* to draw.
+    let limit = searched.filter(|limit| limit.missed_alone.is_none());
     let measured: Vec<Point> = usable().map(|load| point(load, slo)).collect();
-    let points = match (measured.is_empty(), limit) {
+    let points = match (measured.is_empty(), searched) {
         (true, Some(limit)) => limit.steps.iter().map(|step| fitted(step, limit)).collect(),
         _ => measured,
     };
@@ -211,6 +213,9 @@ fn described(curves: &[Curve<'_>]) -> String {
             ))
         })
         .collect();
+    if limits.is_empty() {
+        return "One dot a step.".to_owned();
+    }
     format!("One dot a step. {}.", words::listed(&limits))
 }
 
@@ -335,7 +340,9 @@ fn legend(curves: &[Curve<'_>]) -> Markup {
                 li { span class={ "key " (curve.tone) } {} (curve.name) }
             }
             li { span class="key hollow" {} "with failed requests" }
-            li { span class="key block" {} "95 % interval of R*" }
+            @if curves.iter().any(|curve| curve.limit.is_some()) {
+                li { span class="key block" {} "95 % interval of R*" }
+            }
             li { "larger dot: more arrivals" }
         }
     }
