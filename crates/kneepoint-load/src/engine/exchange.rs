@@ -333,13 +333,10 @@ impl<'p> Worker<'p> {
         connection.served = connection.served.saturating_add(1);
         // A request that was answered before it was read in full leaves its rest on the wire.
         let all_sent = !connection.wants_room();
-        let has_line = connection.line.is_some();
-        if reusable && keep && all_sent && !has_line {
+        if reusable && keep && all_sent && connection.line.is_none() {
             self.pool.put_idle(slot);
-        } else if reusable && has_line {
-            self.leave_line(slot, now);
         } else if reusable && prepared.endpoint.has_time_wait() {
-            self.pool.linger(slot, now);
+            self.leave(slot, now);
         } else {
             self.pool.close(slot);
         }

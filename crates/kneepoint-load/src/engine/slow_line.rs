@@ -59,10 +59,11 @@ impl Worker<'_> {
         }
     }
 
-    /// Leaves a slow client's connection, whose response is complete, for the server to close.
-    pub(crate) fn leave_line(&mut self, slot: u32, now: u64) {
-        self.pool.get(slot).line = None;
-        self.watch_again(slot);
+    /// Leaves a connection, whose response is complete, for the server to close. That of a slow client is watched for it again.
+    pub(crate) fn leave(&mut self, slot: u32, now: u64) {
+        if self.pool.get(slot).line.take().is_some() {
+            self.watch_again(slot);
+        }
         self.pool.linger(slot, now);
     }
 

@@ -82,7 +82,7 @@ fn curve<'a>(run: &'a Run, arm: &'a str, slo: &Slo) -> Option<Curve<'a>> {
     };
     let searched = run.limit(arm);
     // Where no rate meets the SLO, there is no R* to draw.
-    let limit = searched.filter(|limit| limit.missed_alone.is_none());
+    let limit = searched.filter(|limit| limit.met_hz().is_some());
     let measured: Vec<Point> = usable().map(|load| point(load, slo)).collect();
     let points = match (measured.is_empty(), searched) {
         (true, Some(limit)) => limit.steps.iter().map(|step| fitted(step, limit)).collect(),
