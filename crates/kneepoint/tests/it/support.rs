@@ -166,6 +166,18 @@ pub(crate) fn descends(pid: u32, of: u32) -> bool {
     std::iter::successors(parent_of(pid), |pid| parent_of(*pid)).any(|pid| pid == of)
 }
 
+/// Processes whose parent is this one, whichever of its threads started them.
+pub(crate) fn children(pid: u32) -> Vec<u32> {
+    let threads = kneepoint_linux::process::threads(pid).unwrap_or_default();
+    let lists = threads
+        .iter()
+        .map(|thread| std::fs::read(format!("/proc/{pid}/task/{thread}/children")));
+    let parsed = lists
+        .flatten()
+        .map(|list| kneepoint_linux::process::parse_children(&list));
+    parsed.flatten().collect()
+}
+
 pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

@@ -5,7 +5,7 @@
 use crate::support::by_hand::ByHand;
 use crate::support::company::alone;
 use crate::support::{
-    assert_nothing_left, kneepoint, needs_root, start, text, traces, waiting_site,
+    assert_nothing_left, children, kneepoint, needs_root, start, text, traces, waiting_site,
 };
 use serde_json::Value;
 use std::fs;
@@ -117,38 +117,21 @@ fn send(signal: &str, pid: u32) {
         .status();
 }
 
-/// Processes whose parent is this one, with their names.
-fn children(pid: u32) -> Vec<(u32, String)> {
-    let tasks = fs::read_dir(format!("/proc/{pid}/task"));
-    let lists = tasks.into_iter().flatten().flatten();
-    let lists = lists.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
-    let words: Vec<String> = lists
-        .flat_map(|list| {
-            list.split_ascii_whitespace()
-                .map(str::to_owned)
-                .collect::<Vec<_>>()
-        })
-        .collect();
-    let named = |pid: u32| {
-        let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-        (pid, name.trim().to_owned())
-    };
-    let pids = words.iter().filter_map(|word| word.parse().ok());
-    pids.map(named).collect()
-}
-
 /// Whom the signal of a shot goes to; the owner where there is nobody else yet.
 fn whom(victim: Victim, owner: u32) -> u32 {
     let below = |pid: u32, name: &str| {
-        let found = children(pid).into_iter().find(|(_, it)| it == name);
-        found.map(|(pid, _)| pid)
+        let is_it = |pid: &u32| {
+            let comm = fs::read_to_string(format!("/proc/{pid}/comm"));
+            comm.is_ok_and(|comm| comm.trim() == name)
+        };
+        children(pid).into_iter().find(is_it)
     };
     let keeper = || below(owner, "kneepoint-keep");
     let found = match victim {
         Owner | Viewer | Generator => None,
         Keeper => keeper(),
         First => keeper().and_then(|keeper| below(keeper, "kneepoint-first")),
-        Tracer => children(owner).first().map(|(pid, _)| *pid),
+        Tracer => children(owner).first().copied(),
     };
     found.unwrap_or(owner)
 }
@@ -283,7 +266,7 @@ impl Bystanders {
 
     /// Whether no worker is traced or stopped.
     fn are_free(&self) -> bool {
-        children(self.servers.fpm()).iter().all(|(pid, _)| {
+        children(self.servers.fpm()).iter().all(|pid| {
             let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
             let is_stopped = status.contains("State:\tT") || status.contains("State:\tt");
             status.contains("TracerPid:\t0\n") && !is_stopped

@@ -1,6 +1,6 @@
 //! nginx and PHP-FPM as a person would start them, for commands that take what is there.
 
-use crate::support::{apps, free_port, kneepoint, wait};
+use crate::support::{apps, children, free_port, kneepoint, wait};
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -75,16 +75,26 @@ impl ByHand {
             tls_port,
         };
         let began = Instant::now();
-        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err()
-            || !servers.socket().exists()
-        {
+        while !servers.are_up() {
             assert!(
-                began.elapsed() < Duration::from_secs(10),
-                "the servers do not come up"
+                began.elapsed() < Duration::from_secs(60),
+                "the servers do not come up: {}",
+                servers.fpm_log()
             );
             std::thread::sleep(Duration::from_millis(50));
         }
         servers
+    }
+
+    /// Whether nginx listens and PHP-FPM has its two workers: its socket is there before they are.
+    fn are_up(&self) -> bool {
+        let listens = std::net::TcpStream::connect(("127.0.0.1", self.port)).is_ok();
+        listens && self.socket().exists() && children(self.fpm()).len() == 2
+    }
+
+    /// What PHP-FPM wrote, for a test that fails.
+    pub(crate) fn fpm_log(&self) -> String {
+        fs::read_to_string(self.directory.path().join("fpm.log")).unwrap_or_default()
     }
 
     /// A URL on the web server.

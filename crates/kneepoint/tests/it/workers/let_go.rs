@@ -2,7 +2,7 @@
 
 use crate::support::by_hand::{ByHand, end};
 use crate::support::company::among_others;
-use crate::support::{kneepoint, needs_root, start, text, wait};
+use crate::support::{children, kneepoint, needs_root, start, text, wait};
 use std::fs;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -10,24 +10,10 @@ use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-fn children(pid: u32) -> Vec<u32> {
-    let tasks = fs::read_dir(format!("/proc/{pid}/task"))
-        .into_iter()
-        .flatten();
-    let lists = tasks
-        .flatten()
-        .map(|task| fs::read_to_string(task.path().join("children")));
-    let words = lists.flatten().collect::<Vec<_>>().join(" ");
-    words
-        .split_ascii_whitespace()
-        .filter_map(|word| word.parse().ok())
-        .collect()
-}
-
 /// How many of the workers are traced now.
 fn traced(servers: &ByHand) -> usize {
     let workers = children(servers.fpm());
-    assert_eq!(workers.len(), 2, "the workers live");
+    assert_eq!(workers.len(), 2, "the workers live: {}", servers.fpm_log());
     let status = |worker: &u32| fs::read_to_string(format!("/proc/{worker}/status"));
     let statuses = workers
         .iter()
