@@ -200,6 +200,8 @@ impl Tally {
             late: window.lag.count_above_us(health::latest_us(&plan.slo)),
             slo: &plan.slo,
         });
+        let mut doubts = plan.target.doubts();
+        doubts.extend(held_by_slow_clients(plan, health.backlog_max));
         LoadPoint {
             offered_hz,
             closed_workers: closed_workers(plan),
@@ -220,13 +222,27 @@ impl Tally {
             generators: Vec::new(),
             validity,
             examples: examples.into_texts(),
-            doubts: plan.target.doubts(),
+            doubts,
             aborted: false,
             sessions,
             visits_offered_hz: visits_offered_hz(plan, window_s, ended_at),
             stopped_because: None,
         }
     }
+}
+
+/// A client with a slow line holds its connection for as long as the line takes. Where all are held, the next client waits
+/// for this generator, which no client of the site does.
+fn held_by_slow_clients(plan: &LoadPlan, waited: u64) -> Option<String> {
+    let requests = &plan.workload.requests;
+    let are_slow = requests.iter().any(|request| request.client_mbit.is_some());
+    (are_slow && waited > 0).then(|| {
+        format!(
+            "clients with slow lines held every connection of the generator (at most {}), and up to {waited} requests at \
+             once waited for one: the stack is faster than the response times say. Allow more connections",
+            plan.max_connections
+        )
+    })
 }
 
 fn closed_workers(plan: &LoadPlan) -> Option<u32> {

@@ -130,6 +130,18 @@ fn other_clients_have_connections_of_their_own() {
 }
 
 #[test]
+fn who_waits_for_a_connection_that_a_slow_client_holds_waits_for_the_generator() {
+    let server = noting(&Asked::default());
+    let mut plan = even(server.target(), "const(50,1)");
+    let said = |plan: &LoadPlan| run(plan).doubts.join("\n");
+    plan.workload.requests = vec![over(LINE_MBIT, "/slow")];
+    assert_eq!(said(&plan), "");
+    plan.max_connections = 2;
+    let doubts = said(&plan);
+    assert!(doubts.contains("at most 2"), "{doubts}");
+}
+
+#[test]
 fn who_asks_over_a_slow_line_in_between_keeps_the_connection_for_the_rest() {
     let asked = Asked::default();
     let server = noting(&asked);
