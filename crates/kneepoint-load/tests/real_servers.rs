@@ -8,8 +8,10 @@
 use crate::common;
 use crate::common::nginx::{Blocks, Nginx};
 use crate::common::{even, free_address, run, shown};
-use kneepoint_load::{LoadPlan, Target, ceiling, fetch};
-use kneepoint_model::{Address, Outcome, Request, Script, Sessions, ThinkTime, Validity};
+use kneepoint_load::{LoadPlan, Mode, Target, ceiling, fetch};
+use kneepoint_model::{
+    Address, ClosedLoop, Outcome, Request, Script, Sessions, ThinkTime, Validity,
+};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::collections::BTreeMap;
@@ -233,10 +235,12 @@ fn sessions_live_in_their_jars() {
     for target in site.targets() {
         let mut request = Request::get("/");
         request.session = true;
-        // 60 arrivals over 5 users: everybody's last visit is the twelfth, as long as they take turns and nobody is
-        // still waiting when the turn comes.
+        // 60 requests over 5 users who take turns, one request at a time: everybody's last visit is the twelfth.
         let mut plan = plan(target.clone(), request);
-        plan.mode = even(target.clone(), "const(20,3)").mode;
+        plan.mode = Mode::Closed(ClosedLoop {
+            requests: Some(60),
+            ..ClosedLoop::new(1, Duration::from_secs(60))
+        });
         plan.workload.users = 5;
         plan.workload.requests[0].expect.body_contains = vec!["visits=12 ".into()];
         let point = run(&plan);

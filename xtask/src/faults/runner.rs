@@ -199,6 +199,9 @@ mod tests {
     /// refuses to run a file that somebody may write.
     static ONE: Mutex<()> = Mutex::new(());
 
+    /// The shell of a script. One that is started with SIGINT ignored, as all below a shell's `&` are, could not catch it.
+    const SHELL: &str = "#!/usr/bin/env -S --default-signal=INT sh";
+
     /// Runs a shell script in the place of the program and returns what the bench would judge.
     fn run(script: &str, patience: Duration, interrupted: bool) -> Result<String, String> {
         run_with(script, (patience, Duration::from_secs(30)), interrupted)
@@ -212,7 +215,7 @@ mod tests {
         let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
         let dir = tempfile::tempdir().expect("directory");
         let binary = dir.path().join("program");
-        std::fs::write(&binary, format!("#!/bin/sh\n{script}\n")).expect("script");
+        std::fs::write(&binary, format!("{SHELL}\n{script}\n")).expect("script");
         std::fs::set_permissions(&binary, PermissionsExt::from_mode(0o755)).expect("mode");
         let runner = Runner {
             binary,
