@@ -200,8 +200,6 @@ impl Tally {
             late: window.lag.count_above_us(health::latest_us(&plan.slo)),
             slo: &plan.slo,
         });
-        let mut doubts = plan.target.doubts();
-        doubts.extend(held_by_slow_clients(plan, health.backlog_max));
         LoadPoint {
             offered_hz,
             closed_workers: closed_workers(plan),
@@ -222,13 +220,20 @@ impl Tally {
             generators: Vec::new(),
             validity,
             examples: examples.into_texts(),
-            doubts,
+            doubts: doubts(plan, backlog_max),
             aborted: false,
             sessions,
             visits_offered_hz: visits_offered_hz(plan, window_s, ended_at),
             stopped_because: None,
         }
     }
+}
+
+/// What else should be known of the load point, a sentence each.
+fn doubts(plan: &LoadPlan, waited: u64) -> Vec<String> {
+    let mut doubts = plan.target.doubts();
+    doubts.extend(held_by_slow_clients(plan, waited));
+    doubts
 }
 
 /// A client with a slow line holds its connection for as long as the line takes. Where all are held, the next client waits
