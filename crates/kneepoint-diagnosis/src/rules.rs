@@ -47,6 +47,7 @@ catalogue! {
         session_lock,
         own_lock,
         output_through_master,
+        access_log_unbuffered,
         buffering_off,
         redis_session_lock,
         session_row_lock,

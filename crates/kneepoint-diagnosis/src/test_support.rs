@@ -391,6 +391,8 @@ fn phase(kind: PhaseKind, offered: f64, done: f64, ms: f64, queue: f64) -> Phase
         (Layer::Php, OPCACHE_MAX_KEYS, "", 16_229.0),
         (Layer::Php, OPCACHE_INTERNED_FREE_SHARE, "", 0.4),
         (Layer::Php, PHP_FILES, "", 300.0),
+        (Layer::Proxy, EVENT_LOOPS, "epoll", 0.9),
+        (Layer::Web, EVENT_LOOPS, "epoll", 0.9),
         (Layer::Proxy, NGINX_WRITING, "", 1.0 + done * ms / 1e3),
         (Layer::Proxy, NET_SENT_BYTES, "", 0.0),
         (Layer::Proxy, NET_RECEIVED_BYTES, "", 0.0),

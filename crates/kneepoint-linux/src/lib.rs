@@ -9,6 +9,7 @@
 //! process, write a file, or print.
 
 pub mod cgroup;
+pub mod clock;
 mod cpu;
 mod entry;
 pub mod file;

@@ -34,18 +34,19 @@ pub fn not_comparable(before: &Scenario, now: &Scenario) -> Vec<String> {
         let of_host = hosts.map(|(layer, host)| {
             let (computing, moving) = (
                 (host.cpus, host.memory_bytes),
-                (host.disk_iops, host.link_mbit),
+                (host.disk_iops, host.link_mbit, host.log_pipe_kib_s),
             );
             (*layer, computing, moving)
         });
-        let unlimited = ((None, None), (None, None));
+        let unlimited = ((None, None), (None, None, None));
         of_host
             .filter(|(_, computing, moving)| (*computing, *moving) != unlimited)
             .collect::<Vec<_>>()
     };
     if limits(before) != limits(now) {
-        reasons
-            .push("the tiers' hosts had other limits of cores, memory, disk or network".to_owned());
+        reasons.push(
+            "the tiers' hosts had other limits of cores, memory, disk, network or logs".to_owned(),
+        );
     }
     if jobs(before) != jobs(now) {
         reasons.push("other jobs ran beside the requests".to_owned());
@@ -327,7 +328,7 @@ mod tests {
             [
                 "the SLO was p95 <= 200 ms, errors <= 0.1 %, timeout 2 s and is p95 <= 400 ms, errors <= 0.1 %, timeout 2 s",
                 "the requests were GET / 1.00 and are GET / 0.75, GET /cart 0.25",
-                "the tiers' hosts had other limits of cores, memory, disk or network",
+                "the tiers' hosts had other limits of cores, memory, disk, network or logs",
                 "other jobs ran beside the requests",
             ]
         "#]]

@@ -76,6 +76,10 @@ pub struct HostLimits {
     /// What its network takes from it and, as much, brings to it, in megabits a second; `None` is all it can.
     #[serde(default)]
     pub link_mbit: Option<f64>,
+    /// What is read of the access log in a second, in KiB: the log is then a pipe, and nginx waits while it is full. `None` is a
+    /// file.
+    #[serde(default)]
+    pub log_pipe_kib_s: Option<f64>,
     /// Kernel settings of the host's namespace, by name.
     pub sysctl: BTreeMap<String, String>,
 }

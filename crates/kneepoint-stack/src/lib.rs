@@ -30,6 +30,6 @@ pub use seed::unpack_seed;
 pub use server::Server;
 pub use servers::{SERVERS, server};
 pub use tier::{
-    AppContext, ConfigFile, ConfigText, DirSpec, PHP_USER, Program, RenderedTier, TierContext,
-    php_user,
+    AppContext, ConfigFile, ConfigText, DirSpec, NGINX_ACCESS_LOG, PHP_USER, Program, RenderedTier,
+    TierContext, php_user,
 };

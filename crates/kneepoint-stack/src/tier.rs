@@ -299,6 +299,9 @@ pub struct RenderedTier {
     pub env_for_app: BTreeMap<String, String>,
 }
 
+/// Where nginx writes its access log in the lab, below its private directory.
+pub const NGINX_ACCESS_LOG: &str = "log/access.log";
+
 /// The user that every PHP runs as where root starts it: the system user of Debian's packages.
 pub const PHP_USER: &str = "www-data";
 

@@ -3,10 +3,10 @@
 use crate::recorder::{Recorder, Recording};
 use crate::source::{Failure, Lane, Open, Probe, Sink, Source};
 use crate::sources::SOURCES;
+use kneepoint_linux::clock::thread_cpu;
 use kneepoint_linux::namespace;
 use kneepoint_model::metric::{SOURCE_COST_S, UP};
 use kneepoint_model::{Layer, RunningTier};
-use rustix::time::{ClockId, clock_gettime};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -341,7 +341,7 @@ impl LaneOfProbes {
     fn run(mut self, index: usize, shared: &Shared) {
         let _end = End { index, shared };
         let mut finished = 0;
-        let mut spent_ns = 0;
+        let mut spent = Duration::ZERO;
         loop {
             let (round, stop) = self.wait(shared, finished);
             if stop {
@@ -355,11 +355,10 @@ impl LaneOfProbes {
                     self.sample(at, shared);
                 }
             }
-            let now_ns = thread_cpu_ns();
-            shared
-                .cost_ns
-                .fetch_add(now_ns - spent_ns, Ordering::Relaxed);
-            spent_ns = now_ns;
+            let now = thread_cpu();
+            let cost_ns = now.saturating_sub(spent).as_nanos() as u64;
+            shared.cost_ns.fetch_add(cost_ns, Ordering::Relaxed);
+            spent = now;
             if round > finished {
                 finished = round;
                 shared.lane_finished(index, round);
@@ -437,13 +436,6 @@ impl Scheduled {
         }
         recorder.commit(self.layer, self.source.name, at, sink);
     }
-}
-
-/// CPU time of the calling thread in nanoseconds.
-fn thread_cpu_ns() -> u64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000
-        + u64::try_from(time.tv_nsec).unwrap_or(0)
 }
 
 #[cfg(test)]

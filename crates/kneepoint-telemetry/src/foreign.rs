@@ -1,9 +1,9 @@
 //! Whose CPU time it was: the stack's tiers', this program's, others', nobody's.
 
+use kneepoint_linux::clock::process_cpu;
 use kneepoint_linux::{Allowed, CpuUse, Stat, Tree, cgroup};
 use kneepoint_model::{CgroupPaths, RunningTier};
 use rustix::param::clock_ticks_per_second;
-use rustix::time::{ClockId, clock_gettime};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -35,12 +35,12 @@ impl CpuAccount {
             Some((tier.pid, tier_s(tier, jobs_s)?))
         };
         let tiers_s = tiers.iter().filter_map(|tier| tier_s(tier)).collect();
-        let own = clock_gettime(ClockId::ProcessCPUTime);
+        let own = process_cpu();
         Some(Self {
             machine: ALLOWED.used()?,
             tiers_s,
             jobs_s,
-            own_s: own.tv_sec as f64 + own.tv_nsec as f64 / 1e9,
+            own_s: own.as_secs_f64(),
         })
     }
 

@@ -18,6 +18,7 @@ sources! {
     memory,
     cgroup,
     workers,
+    event_loops,
     accept_queue,
     tcp_states,
     kernel_counters,

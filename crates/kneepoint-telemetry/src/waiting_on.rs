@@ -18,7 +18,7 @@ use std::fs::File;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::PathBuf;
 use wait::{
     Syscall, Verb, Wait, parse_fd_set, parse_pollfds, parse_syscall, wait_channel, wait_of,
@@ -198,6 +198,7 @@ impl Peers {
         else {
             return Some(End::Thing(match link {
                 [b'p', b'i', b'p', b'e', b':', ..] => printed(pid, link).unwrap_or("pipe"),
+                [b'/', ..] if is_pipe(pid, fd) => "pipe",
                 [b'/', ..] => "file",
                 _ => "descriptor",
             }));
@@ -279,6 +280,12 @@ fn printed(pid: u32, pipe: &[u8]) -> Option<&'static str> {
         link.is_ok_and(|link| link.as_os_str().as_bytes() == pipe)
     });
     found.map(|(_, name)| name)
+}
+
+/// Whether a descriptor that leads to a path is a pipe with a name (fifo(7)).
+fn is_pipe(pid: u32, fd: i32) -> bool {
+    let file = std::fs::metadata(format!("/proc/{pid}/fd/{fd}"));
+    file.is_ok_and(|file| file.file_type().is_fifo())
 }
 
 fn process(pid: u32) -> Option<OwnedFd> {
@@ -505,5 +512,11 @@ mod tests {
         check_asleep("exec yes", "send stdout");
         // The same pipe by another number, as PHP has php://stderr.
         check_asleep("exec yes >&2", "send stderr");
+    }
+
+    #[test]
+    fn a_pipe_with_a_name_is_no_file() {
+        let named = "d=$(mktemp -d) && mkfifo $d/log && exec 3<>$d/log && rm -r $d && exec yes >&3";
+        check_asleep(named, "send pipe");
     }
 }

@@ -1,6 +1,5 @@
 //! How often something may be done that must not take more than a share of a core.
 
-use rustix::time::{ClockId, clock_gettime};
 use std::time::{Duration, Instant};
 
 /// What is done again and again, never sooner than its cost allows.
@@ -52,22 +51,6 @@ impl Pace {
 
 fn between(share: f64, least: Duration, cpu: Duration) -> Duration {
     cpu.div_f64(share).max(least)
-}
-
-/// CPU time of this process.
-pub(super) fn process_cpu() -> Duration {
-    of(ClockId::ProcessCPUTime)
-}
-
-/// CPU time of this thread.
-pub(super) fn thread_cpu() -> Duration {
-    of(ClockId::ThreadCPUTime)
-}
-
-fn of(clock: ClockId) -> Duration {
-    let time = clock_gettime(clock);
-    let nanoseconds = u32::try_from(time.tv_nsec).unwrap_or(0);
-    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), nanoseconds)
 }
 
 #[cfg(test)]

@@ -119,8 +119,8 @@ mod tests {
         let mut services = Services::default().following(&snapshot);
         let first = services.look(&snapshot);
         assert_eq!((first[0].cpu_s, first[0].cores), (0.0, None));
-        let began = crate::watch::pace::thread_cpu();
-        while crate::watch::pace::thread_cpu() - began < Duration::from_millis(50) {}
+        let began = kneepoint_linux::clock::thread_cpu();
+        while kneepoint_linux::clock::thread_cpu() - began < Duration::from_millis(50) {}
         services.read(&snapshot, Some(Duration::from_millis(100)));
         let used = services.moment(&snapshot.services[0]);
         assert!(used.cpu_s > 0.0 && used.cores > Some(0.0), "{used:?}");

@@ -6,6 +6,7 @@ pub(super) mod difference;
 pub(super) mod doubles;
 mod facts;
 mod jobs;
+mod log_pipe;
 
 pub(crate) use facts::AppFacts;
 
@@ -295,6 +296,7 @@ fn stand_up_tier(
     let server = server(spec.server.as_str())?;
     let name = host_name(arm, spec.layer);
     let limits = scenario.hosts.get(&spec.layer).cloned().unwrap_or_default();
+    let log_pipe_kib_s = limits.log_pipe_kib_s;
     let host = testbed.lab.add_host(HostPlan {
         name: name.clone(),
         limits,
@@ -321,6 +323,9 @@ fn stand_up_tier(
     let mut context = context::context(testbed, scenario, spec, &host, program, nonce, standing)?;
     let rendered = server.render(&context)?;
     install(&rendered)?;
+    if let Some(kib_s) = log_pipe_kib_s {
+        log_pipe::lay(&testbed.lab, &host, kib_s, standing)?;
+    }
     for command in &rendered.prepare {
         must_succeed(&testbed.lab, &name, command)?;
     }

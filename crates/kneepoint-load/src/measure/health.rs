@@ -1,8 +1,8 @@
 //! The generator convicts itself: what it measures of itself, and the gates past which a step is invalid.
 
+use kneepoint_linux::clock::thread_cpu;
 use kneepoint_model::units::{format_ms, format_rate, format_share};
 use kneepoint_model::{Health, Slo, Validity};
-use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 
 /// Least share of arrivals the generator must handle in time (load-engine.md, section 3, item 8).
@@ -121,9 +121,9 @@ fn ceiling(e: &Evidence<'_>) -> Option<String> {
 #[derive(Debug)]
 pub(crate) struct CpuMeter {
     skip: u64,
-    /// Nanoseconds on the wall and on the CPU when the window began and ended.
-    began: Option<(u64, u64)>,
-    ended: Option<(u64, u64)>,
+    /// Nanoseconds on the wall, and time on the CPU, when the window began and ended.
+    began: Option<(u64, Duration)>,
+    ended: Option<(u64, Duration)>,
 }
 
 impl CpuMeter {
@@ -139,10 +139,10 @@ impl CpuMeter {
     #[inline]
     pub(crate) fn observe(&mut self, now: u64, over: bool) {
         if self.began.is_none() && now >= self.skip {
-            self.began = Some((now, thread_cpu_ns()));
+            self.began = Some((now, thread_cpu()));
         }
         if over && self.ended.is_none() {
-            self.ended = Some((now, thread_cpu_ns()));
+            self.ended = Some((now, thread_cpu()));
         }
     }
 
@@ -150,16 +150,11 @@ impl CpuMeter {
     pub(crate) fn share(&self) -> f64 {
         match (self.began, self.ended) {
             (Some((wall_0, cpu_0)), Some((wall_1, cpu_1))) if wall_1 > wall_0 => {
-                cpu_1.saturating_sub(cpu_0) as f64 / (wall_1 - wall_0) as f64
+                cpu_1.saturating_sub(cpu_0).as_nanos() as f64 / (wall_1 - wall_0) as f64
             }
             _ => 0.0,
         }
     }
-}
-
-fn thread_cpu_ns() -> u64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 #[cfg(test)]

@@ -82,6 +82,7 @@ metrics! {
     WORKERS_BLOCKED Gauge "workers.blocked_share" "Share of busy workers that sleep in a system call instead of running.";
     WORKERS_RUNNING Gauge "workers.running" "Workers on a CPU or ready to run.";
     WORKERS_WAITING Gauge "workers.waiting" "Workers asleep in the call and on the peer the label names.";
+    EVENT_LOOPS Gauge "event_loops.share" "Share of nginx's worker processes asleep in the call and on what the label names. `epoll` is the wait for events; in any other call all that the process serves waits with it.";
     WORKER_REQUESTS Counter "workers.requests" "Requests the pool accepted.";
     WORKER_STARTS Counter "workers.starts" "Workers forked since the start.";
     POOL_EXHAUSTED Counter "workers.exhausted" "Times the pool reached its configured size (not counted by static pools).";

@@ -9,7 +9,7 @@ mod tunables;
 mod upstream;
 
 use crate::server::{self, Server};
-use crate::tier::IDENTITY_PATH;
+use crate::tier::{IDENTITY_PATH, NGINX_ACCESS_LOG};
 use crate::tunable_spec::{self, TunableSpec};
 use crate::{ConfigFile, ConfigText, DirSpec, Program, RenderedTier, StackError, TierContext};
 use config::NginxConfig;
@@ -110,7 +110,7 @@ impl Server for Nginx {
         )?;
         private::adapt(&mut site, context, &listen);
         for (setting, value) in &settings {
-            site.set(setting, value, &context.path("log/access.log"));
+            site.set(setting, value, &context.path(NGINX_ACCESS_LOG));
         }
         site.part_access_logs(context);
         let tier = context.tier("nginx", &specs, site.configured(), &listen);

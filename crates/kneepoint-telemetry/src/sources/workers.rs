@@ -14,7 +14,8 @@ use kneepoint_model::{Endpoint, RunningTier, Workers as Kind};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tally::Tally;
-use which::{application_worker, candidates, is_titled};
+pub(super) use which::is_titled;
+use which::{application_worker, candidates};
 
 /// Metadata.
 pub(super) static SOURCE: Source = Source {

@@ -325,6 +325,13 @@ const KEYS: &[Key] = &[
     ),
     key(
         HOST,
+        "log_pipe_kib_s",
+        "`64`, from 0.1 to 4000000",
+        "the log is a file",
+        "KiB of the access log that are read in a second. The log is then a pipe, as the standard output of a container is, and nginx waits while it is full. For tiers that nginx serves.",
+    ),
+    key(
+        HOST,
         "sysctl",
         "`{ \"net.core.somaxconn\" = 4096 }`",
         "the kernel's",

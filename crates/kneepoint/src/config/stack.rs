@@ -264,7 +264,9 @@ pub(super) fn read_hosts(
             reader.wrong(node.at, message, alternatives(present));
         }
         if let Some(section) = reader.section(node, place.host) {
-            limits.insert(layer, host(reader, &section));
+            let of_layer = tiers.iter().find(|tier| tier.layer == layer);
+            let is_nginx = of_layer.is_some_and(|tier| tier.server.as_str() == "nginx");
+            limits.insert(layer, host(reader, is_nginx, &section));
         }
     }
     limits
@@ -283,18 +285,25 @@ pub(super) fn read_generators(reader: &mut Reader<'_>, top: &Section<'_>) -> Opt
     }
 }
 
-fn host(reader: &mut Reader<'_>, section: &Section<'_>) -> HostLimits {
+fn host(reader: &mut Reader<'_>, is_nginx: bool, section: &Section<'_>) -> HostLimits {
     const CORES: &str = "a number of cores from 0.01 to 4096, such as 1.5";
     let cpus = section.get("cpus");
     const MEGABITS: &str = "megabits a second from 0.1 to 400000, such as 100";
     let memory = section.get("memory");
     let disk = section.get("disk_iops");
     let link = section.get("link_mbit");
+    const KIB: &str = "KiB a second from 0.1 to 4000000, such as 64";
+    let log = section.get("log_pipe_kib_s");
+    if let Some(node) = log.filter(|_| !is_nginx) {
+        let message = "only the access log of nginx can be a pipe";
+        reader.wrong(node.at, message, "the host of a tier that nginx serves");
+    }
     let mut limits = HostLimits {
         cpus: cpus.and_then(|node| reader.number(node, 0.01, 4096.0, CORES)),
         memory_bytes: memory.and_then(|node| reader.memory(node)),
         disk_iops: disk.and_then(|node| reader.whole(node, 1, 10_000_000)),
         link_mbit: link.and_then(|node| reader.number(node, 0.1, 400_000.0, MEGABITS)),
+        log_pipe_kib_s: log.and_then(|node| reader.number(node, 0.1, 4_000_000.0, KIB)),
         sysctl: BTreeMap::new(),
     };
     let Some(node) = section.get("sysctl") else {

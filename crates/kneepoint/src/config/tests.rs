@@ -123,6 +123,7 @@ settings.pm.max_children = 20
 settings.opcache.enable = true
 
 [hosts]
+web = { log_pipe_kib_s = 64 }
 php = { cpus = 1, memory = "2GiB", disk_iops = 500, link_mbit = 99.5, sysctl = { net.core.somaxconn = 128 } }
 
 [[request]]
@@ -177,6 +178,7 @@ fn every_key_arrives_where_it_belongs() {
     assert_eq!((host.cpus, host.memory_bytes), (Some(1.0), Some(2 << 30)));
     assert_eq!((host.disk_iops, host.link_mbit), (Some(500), Some(99.5)));
     assert_eq!(host.sysctl["net.core.somaxconn"], "128");
+    assert_eq!(scenario.hosts[&Layer::Web].log_pipe_kib_s, Some(64.0));
     assert_eq!(scenario.slo.quantile, 0.999);
     assert_eq!(scenario.slo.response_time, Duration::from_millis(250));
     assert_eq!(

@@ -1,7 +1,7 @@
 //! The canary: a fixed piece of CPU work, timed in CPU seconds of its own thread. How long it takes says how fast the
 //! machine is now, whoever else wants the CPU (method.md section 2).
 
-use rustix::time::{ClockId, clock_gettime};
+use kneepoint_linux::clock::thread_cpu;
 
 /// Pieces of a reading.
 const PIECES: usize = 10;
@@ -17,19 +17,14 @@ pub(in crate::testbed) fn cpu_ms() -> Option<f64> {
     let mut table = vec![0u64; TABLE];
     let mut times: Vec<f64> = (0..PIECES)
         .map(|piece| {
-            let began = thread_cpu_ms();
+            let began = thread_cpu();
             std::hint::black_box(work(&mut table, piece as u64, ROUNDS));
-            thread_cpu_ms() - began
+            thread_cpu().saturating_sub(began).as_secs_f64() * 1e3
         })
         .collect();
     times.sort_by(f64::total_cmp);
     let median = f64::midpoint(times[PIECES / 2 - 1], times[PIECES / 2]);
     (median > 0.0).then_some(median)
-}
-
-fn thread_cpu_ms() -> f64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec as f64 * 1e3 + time.tv_nsec as f64 / 1e6
 }
 
 /// The work: arithmetic that depends on loads from a table, and stores to it, each step on the one before.
@@ -60,9 +55,9 @@ mod tests {
     fn twice_the_work_takes_about_twice_the_time() {
         let mut table = vec![0; TABLE];
         let mut took = |rounds| {
-            let began = thread_cpu_ms();
+            let began = thread_cpu();
             std::hint::black_box(work(&mut table, 1, rounds));
-            thread_cpu_ms() - began
+            (thread_cpu() - began).as_secs_f64() * 1e3
         };
         // In turns, so that what the machine does, it does to both; the median, so that a moment does not count.
         let mut ratios: Vec<f64> = (0..101).map(|_| took(400_000) / took(200_000)).collect();

@@ -3,7 +3,7 @@
 use super::config::NginxConfig;
 use super::upstream::split_target;
 use super::{USER, held, spelled};
-use crate::TierContext;
+use crate::{NGINX_ACCESS_LOG, TierContext};
 use crate::text::nginx::{Block, Directive};
 use kneepoint_model::{Address, Layer};
 
@@ -62,7 +62,7 @@ fn main(root: &mut Block, context: &TierContext) {
 /// Points files at the private directory, and modules at where nginx would look for them.
 fn paths(root: &mut Block, context: &TierContext) {
     let error_log = context.path("log/error.log");
-    let access_log = context.path("log/access.log");
+    let access_log = context.path(NGINX_ACCESS_LOG);
     let prefix = context.program.fact("prefix").to_owned();
     let mut caches = 0;
     root.visit_mut(&mut |item| {

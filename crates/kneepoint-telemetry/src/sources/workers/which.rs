@@ -25,7 +25,7 @@ pub(super) fn candidates(kind: &Kind, master: u32) -> io::Result<Vec<u32>> {
 }
 
 /// Whether the title of a process begins so.
-pub(super) fn is_titled(pid: u32, title: &str) -> bool {
+pub(in crate::sources) fn is_titled(pid: u32, title: &str) -> bool {
     let mut buffer = [0; 256];
     let found = read_once(&format!("/proc/{pid}/cmdline"), &mut buffer);
     found.is_ok_and(|found| found.starts_with(title.as_bytes()))
