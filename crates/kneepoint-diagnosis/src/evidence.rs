@@ -91,7 +91,7 @@ pub enum PhaseKind {
     Low,
     /// Just below, about 0.95 R*.
     Knee,
-    /// Above: 1.3 times R* or what saturates, whichever is more, or saturated by a closed loop.
+    /// Above: 1.3 times R* or more, so that what breaks is seen.
     Over,
     /// The plateau of [`PhaseKind::Knee`] once more, to see drift (catalogue GEN-05).
     Repeat,

@@ -6,7 +6,7 @@ use crate::LabError;
 use crate::error::Context as _;
 use crate::identity::users::Account;
 use crate::isolation::numbers::Numbers;
-use crate::room::Room;
+use crate::room::{Room, private};
 use kneepoint_linux::namespace;
 use rustix::process::{Signal, set_parent_process_death_signal};
 use rustix::thread::{set_thread_gid, set_thread_groups, set_thread_uid};
@@ -109,9 +109,25 @@ impl Launch {
         let dir = CString::new(self.dir.as_os_str().as_bytes())
             .map_err(io::Error::from)
             .context(|| what.clone())?;
+        let hidden = self
+            .room
+            .is_some()
+            .then(|| private(&self.program))
+            .flatten();
         let room = self.room.map(|room| (room, dir));
         settle_before_exec(&mut command, self.account, self.netns, room, self.groups);
-        self.numbers.given(|| command.spawn()).context(|| what)
+        let started = self.numbers.given(|| command.spawn());
+        match (started, hidden) {
+            (Err(error), Some(hidden)) if error.kind() == io::ErrorKind::NotFound => {
+                Err(LabError::NoProgram {
+                    why: format!(
+                        "lies in {hidden}, which each host of the lab has for itself, empty at first (below /opt it is seen)"
+                    ),
+                    program: self.program,
+                })
+            }
+            (started, _) => started.context(|| what),
+        }
     }
 }
 

@@ -35,6 +35,12 @@ const PRIVATE: [(&str, &CStr); 8] = [
     ("/dev/mqueue", c"mode=0755"),
 ];
 
+/// The directory of these that a path of the machine lies in, so that a host does not see it.
+pub(crate) fn private(path: &Path) -> Option<&'static str> {
+    let mut dirs = PRIVATE.iter().map(|(dir, _)| *dir);
+    dirs.find(|dir| path.starts_with(dir))
+}
+
 /// Data of the machine's own servers, whose users the lab's servers run as: not there, in a host.
 const OTHERS_DATA: [&str; 6] = [
     "/var/lib/mysql",

@@ -1,6 +1,7 @@
 //! The machine's account of CPU time, `/proc/stat`, and what of it is to be had here.
 
 mod allowed;
+pub mod clock;
 
 pub use allowed::{Allowed, CpuUse};
 

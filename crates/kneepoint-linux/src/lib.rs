@@ -9,7 +9,6 @@
 //! process, write a file, or print.
 
 pub mod cgroup;
-pub mod clock;
 mod cpu;
 mod entry;
 pub mod file;
@@ -23,6 +22,7 @@ pub mod sock_diag;
 mod tree;
 
 pub use cgroup::{Hierarchies, Hierarchy};
+pub use cpu::clock;
 pub use cpu::{Allowed, CpuTicks, CpuUse};
 pub use entry::{Environment, ProcessEntry};
 pub use file::Kept;

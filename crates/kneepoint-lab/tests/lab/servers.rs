@@ -107,6 +107,12 @@ pub(crate) fn not_ready() -> Result<(), Failed> {
 
     spec.program = "/no/such/server".into();
     check(&spec, &["\"/no/such/server\" does not exist", "install"]);
+    // The machine has it, and no host of the lab sees it there.
+    let hidden = tempfile::tempdir_in("/var/tmp")?;
+    let program = hidden.path().join("server");
+    std::fs::copy("/bin/true", &program)?;
+    spec.program = program;
+    check(&spec, &["lies in /var/tmp", "/opt"]);
     spec = script(&web, "true");
     spec.user = Some("no-such-user".into());
     check(&spec, &["`no-such-user`", "useradd"]);

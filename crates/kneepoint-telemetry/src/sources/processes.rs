@@ -190,9 +190,7 @@ mod tests {
 
     #[test]
     fn of_a_cache_only_the_thread_that_runs_its_commands_counts() {
-        let beside = std::thread::spawn(|| {
-            while thread_cpu() < Duration::from_millis(200) {}
-        });
+        let beside = std::thread::spawn(|| while thread_cpu() < Duration::from_millis(200) {});
         beside.join().expect("it ends by itself");
         let pid = std::process::id();
         let stat = Stat::of(pid).expect("this process");

@@ -8,7 +8,7 @@ use crate::testbed::Testbed;
 use crate::worker_insight::{Fpm, Look, Looked, of_load, with_cpu};
 use kneepoint_diagnosis::{Evidence, Phase, PhaseKind};
 use kneepoint_model::account::NativeAccount;
-use kneepoint_model::run::{LimitResult, Observation};
+use kneepoint_model::run::{Bound, LimitResult, Observation};
 use kneepoint_model::units::format_share;
 use kneepoint_model::{
     Account, CallTrace, LoadPoint, LockChains, Stack, StackProfile, lock_chains,
@@ -333,9 +333,9 @@ fn until_sound<T>(
 const PLAINLY: f64 = 0.05;
 
 /// A load that is over the limit, whatever the limit is: where R* is known only roughly, 1.3 times the estimate may
-/// still be a load the stack bears, and what breaks would not be seen. Where R* lies far below what saturates, as under
-/// a strict SLO, queues and pools that must be full to show are so only beyond that: then it is the lowest load that was
-/// seen to fail plainly, and 1.3 times what saturates. No further than 1.3 times what was tried.
+/// still be a load the stack bears, and what breaks would not be seen. A few errors in a thousand, which bind R* of a
+/// strict SLO, are as little to be seen, and may need a pool that has grown: then it is the lowest load that was seen
+/// to fail plainly, and 1.3 times what saturates. No further than 1.3 times what was tried.
 fn surely_over(limit: &LimitResult) -> f64 {
     let tried_hz = limit
         .steps
@@ -346,11 +346,15 @@ fn surely_over(limit: &LimitResult) -> f64 {
         .rates_violating(PLAINLY..)
         .min_by(f64::total_cmp)
         .unwrap_or(0.0);
+    let saturating_hz = match limit.bound_by {
+        Bound::Errors | Bound::Timeout => OVER * limit.saturation_hz,
+        _ => 0.0,
+    };
     let rate = limit.rate_hz;
     (OVER * rate.estimate)
         .max(rate.high.min(OVER * tried_hz))
         .max(failed_hz)
-        .max(OVER * limit.saturation_hz)
+        .max(saturating_hz)
 }
 
 #[cfg(test)]
@@ -386,10 +390,10 @@ mod tests {
         check(PhaseKind::Over, [false, true], &[1]);
     }
 
-    /// Where the overload lies, by R* (low, estimate, high), what saturates, and the steps of the search as
+    /// Where the overload lies, by R* (low, estimate, high) and what bounds it, what saturates, and the steps of the search as
     /// (rate, violating share).
     fn check_over(
-        (low, estimate, high): (f64, f64, f64),
+        ((low, estimate, high), bound_by): ((f64, f64, f64), Bound),
         saturation_hz: f64,
         steps: &[(f64, f64)],
         expected_hz: f64,
@@ -400,6 +404,7 @@ mod tests {
                 estimate,
                 high,
             },
+            bound_by,
             saturation_hz,
             steps: steps.iter().map(|(hz, share)| (*hz, *share, 100)).collect(),
             ..LimitResult::default()
@@ -407,26 +412,28 @@ mod tests {
         let over_hz = surely_over(&limit);
         assert!(
             (over_hz - expected_hz).abs() < 1e-6,
-            "R* {estimate} ({low} to {high}), saturated at {saturation_hz}, {steps:?}: {over_hz}"
+            "R* {estimate} ({low} to {high}) by {bound_by:?}, saturated at {saturation_hz}, {steps:?}: {over_hz}"
         );
     }
 
     #[test]
-    fn an_overload_is_more_than_what_saturates() {
-        check_over((95.0, 100.0, 105.0), 110.0, &[], 143.0);
-        // Of a strict SLO R* is far below: queues fill beyond what saturates only.
-        check_over((17.0, 18.0, 19.0), 27.0, &[(20.0, 0.08)], 35.1);
+    fn an_overload_is_more_than_the_limit_and_than_what_saturates_where_errors_bind() {
+        let rate = (95.0, 100.0, 105.0);
+        check_over((rate, Bound::default()), 110.0, &[], 130.0);
+        check_over((rate, Bound::Errors), 110.0, &[], 143.0);
     }
 
     #[test]
     fn where_the_limit_is_hardly_known_the_overload_is_what_surely_fails() {
         let failed = [(170.0, 0.01), (180.0, 0.3)];
-        check_over((60.0, 100.0, 200.0), 110.0, &failed, 200.0);
-        check_over((60.0, 100.0, 110.0), 110.0, &failed, 180.0);
+        let of = |high: f64| ((60.0, 100.0, high), Bound::default());
+        check_over(of(200.0), 110.0, &failed, 200.0);
+        check_over(of(110.0), 110.0, &failed, 180.0);
     }
 
     #[test]
     fn an_overload_stays_near_what_was_tried() {
-        check_over((60.0, 100.0, 900.0), 110.0, &[(120.0, 0.01)], 156.0);
+        let rate = (60.0, 100.0, 900.0);
+        check_over((rate, Bound::default()), 110.0, &[(120.0, 0.01)], 156.0);
     }
 }

@@ -3,8 +3,8 @@
 use super::config::NginxConfig;
 use super::upstream::split_target;
 use super::{USER, held, spelled};
-use crate::{NGINX_ACCESS_LOG, TierContext};
 use crate::text::nginx::{Block, Directive};
+use crate::{NGINX_ACCESS_LOG, TierContext};
 use kneepoint_model::{Address, Layer};
 
 /// What of a `listen` stays when its address changes: how the socket behaves. TLS and HTTP/2 do not: the lab
