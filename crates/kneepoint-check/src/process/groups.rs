@@ -216,8 +216,15 @@ fn read_kills(dir: &Path, controllers: &str, limits: &mut Limits) {
                 value,
                 source: SettingSource::Kernel { path },
             });
+            limits.kills_of_anybody = is_in(std::process::id(), dir);
         }
     }
+}
+
+/// Whether a process is in a group.
+fn is_in(pid: u32, dir: &Path) -> bool {
+    let members = fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default();
+    members.lines().any(|member| member.parse() == Ok(pid))
 }
 
 /// Takes a limit over where it is tighter than the one known.
@@ -301,6 +308,22 @@ mod tests {
         };
         assert_eq!(kills("oom 3\noom_kill 2\n"), Some(2.0));
         assert_eq!(kills("oom 3\noom_kill 0\n"), None);
+    }
+
+    #[test]
+    fn kills_in_the_checks_own_group_may_be_anybodys() {
+        let dir = tempfile::tempdir().expect("directory");
+        let write = |path, text: &str| fs::write(dir.path().join(path), text).expect("written");
+        write("memory.events", "oom_kill 2\n");
+        let of_anybody = |members: &str| {
+            write("cgroup.procs", members);
+            let mut limits = Limits::default();
+            read_kills(dir.path(), "", &mut limits);
+            limits.kills_of_anybody
+        };
+        let own = std::process::id();
+        assert!(of_anybody(&format!("1\n{own}\n")));
+        assert!(!of_anybody(&format!("1\n{own}0\n")));
     }
 
     #[test]

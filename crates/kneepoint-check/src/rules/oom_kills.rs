@@ -35,8 +35,15 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
                 "or give the machine more memory.",
             ),
         };
-        RULE.at(snapshot, at, Severity::Problem)
-            .seen(format!("the kernel killed {killed}; {limit}"), &source)
+        // Without a limit of its own it was the machine that lacked memory, and whoever it was may be gone.
+        let of_anybody = service.limits.kills_of_anybody && service.limits.memory.is_none();
+        let (severity, whose) = if of_anybody {
+            (Severity::Note, ", of this service or of others in its group")
+        } else {
+            (Severity::Problem, "")
+        };
+        RULE.at(snapshot, at, severity)
+            .seen(format!("the kernel killed {killed}{whose}; {limit}"), &source)
             .cost("an error for each request of each of them, and cold caches after it")
             .fix(Fix::words(format!(
                 "Make the pools smaller, by the memory their workers take, {remedy}"
@@ -79,6 +86,15 @@ mod tests {
                     }),
                     Severity::Problem,
                     "no limit below the machine's memory",
+                ),
+                (
+                    Case::healthy().with(|all| {
+                        killed(all);
+                        all.services[1].limits.memory = None;
+                        all.services[1].limits.kills_of_anybody = true;
+                    }),
+                    Severity::Note,
+                    "of this service or of others",
                 ),
             ],
         );

@@ -174,6 +174,9 @@ pub struct Limits {
     pub memory_used: Option<f64>,
     /// Processes of the group that the kernel killed for want of memory.
     pub oom_kills: Option<ResourceLimit>,
+    /// Whether that group is the check's own as well, as of what was started from the same terminal: then they may have been
+    /// anybody's.
+    pub kills_of_anybody: bool,
     /// Cores by quota: the tightest of all its control groups.
     pub cpus: Option<ResourceLimit>,
     /// Cores it may run on.
