@@ -38,12 +38,18 @@ fn check(snapshot: &Snapshot, found: &mut Vec<CheckFinding>) {
         // Without a limit of its own it was the machine that lacked memory, and whoever it was may be gone.
         let of_anybody = service.limits.kills_of_anybody && service.limits.memory.is_none();
         let (severity, whose) = if of_anybody {
-            (Severity::Note, ", of this service or of others in its group")
+            (
+                Severity::Note,
+                ", of this service or of others in its group",
+            )
         } else {
             (Severity::Problem, "")
         };
         RULE.at(snapshot, at, severity)
-            .seen(format!("the kernel killed {killed}{whose}; {limit}"), &source)
+            .seen(
+                format!("the kernel killed {killed}{whose}; {limit}"),
+                &source,
+            )
             .cost("an error for each request of each of them, and cold caches after it")
             .fix(Fix::words(format!(
                 "Make the pools smaller, by the memory their workers take, {remedy}"
