@@ -1,12 +1,11 @@
 //! In which calls the worker processes of nginx sleep when they do not wait for events.
 
-use super::workers::is_titled;
+use super::workers::{Tally, in_turn, is_titled};
 use crate::source::{Failure, Lane, Open, Probe, Sink, Source};
 use crate::waiting_on::{Doing, Peers};
 use kneepoint_linux::process::children;
 use kneepoint_model::RunningTier;
 use kneepoint_model::metric::EVENT_LOOPS;
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Metadata.
@@ -24,8 +23,6 @@ pub(super) static SOURCE: Source = Source {
     }),
 };
 
-/// Processes looked at in one tick; more take turns.
-const AT_ONCE: usize = 10;
 /// Ticks between two looks for new processes.
 const REFRESH: u32 = 20;
 /// How the title of a worker process begins; others keep the cache.
@@ -67,11 +64,8 @@ impl EventLoops {
 impl Probe for EventLoops {
     fn sample(&mut self, sink: &mut Sink) -> Result<(), Failure> {
         self.refresh()?;
-        let looks = AT_ONCE.min(self.pids.len());
-        let start = self.turn;
-        self.turn = (start + looks) % self.pids.len().max(1);
-        let pids = self.pids.iter().cycle().skip(start).take(looks);
-        let seen = pids.map(|pid| self.peers.look(*pid));
+        let seen = in_turn(&self.pids, &mut self.turn);
+        let seen = seen.map(|pid| self.peers.look(pid));
         sink.family(EVENT_LOOPS, shares(seen));
         Ok(())
     }
@@ -79,18 +73,9 @@ impl Probe for EventLoops {
 
 /// The share of the processes in each call.
 fn shares(seen: impl Iterator<Item = Doing>) -> Vec<(String, f64)> {
-    let mut calls: BTreeMap<String, u32> = BTreeMap::new();
-    let mut all = 0;
-    for doing in seen {
-        match doing {
-            Doing::Gone => continue,
-            Doing::Running => {}
-            Doing::Waiting(label) => *calls.entry(label).or_default() += 1,
-        }
-        all += 1;
-    }
-    let share = |(label, count): (String, u32)| (label, f64::from(count) / f64::from(all));
-    calls.into_iter().map(share).collect()
+    let tally = Tally::of(seen);
+    let share = |(label, count)| (label, f64::from(count) / f64::from(tally.seen));
+    tally.waiting.into_iter().map(share).collect()
 }
 
 #[cfg(test)]

@@ -13,9 +13,9 @@ use kneepoint_model::metric::{
 use kneepoint_model::{Endpoint, RunningTier, Workers as Kind};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use tally::Tally;
-pub(super) use which::is_titled;
+pub(super) use tally::Tally;
 use which::{application_worker, candidates};
+pub(super) use which::{in_turn, is_titled};
 
 /// Metadata.
 pub(super) static SOURCE: Source = Source {
@@ -42,8 +42,6 @@ pub(super) static SOURCE: Source = Source {
     }),
 };
 
-/// Workers looked at in one tick; in larger pools they take turns and stand for the rest.
-const AT_ONCE: usize = 10;
 /// What is said when the runtime does not run any more.
 const GONE: &str = "the runtime's first process is gone";
 /// Ticks between two looks for new workers.
@@ -130,15 +128,8 @@ impl Probe for Workers {
     fn sample(&mut self, sink: &mut Sink) -> Result<(), Failure> {
         let pids = self.refresh()?;
         sink.push(WORKER_STARTS, self.starts as f64);
-        let looks = AT_ONCE.min(pids.len());
-        let start = self.turn;
-        self.turn = (start + looks) % pids.len().max(1);
-        let seen = pids
-            .iter()
-            .cycle()
-            .skip(start)
-            .take(looks)
-            .map(|pid| named(&self.kind, self.peers.look(*pid)));
+        let seen = in_turn(&pids, &mut self.turn);
+        let seen = seen.map(|pid| named(&self.kind, self.peers.look(pid)));
         let tally = Tally::of(seen);
         let each = if tally.seen == 0 {
             0.0
@@ -181,6 +172,7 @@ fn named(kind: &Kind, doing: Doing) -> Doing {
 
 #[cfg(test)]
 mod tests {
+    use super::which::AT_ONCE;
     use super::*;
     use std::fs;
     use std::sync::mpsc;

@@ -94,13 +94,6 @@ mod tests {
                 PhaseKind::Over,
                 Layer::Web,
                 metric::EVENT_LOOPS,
-                "epoll",
-                1.0 - share,
-            )
-            .gauge(
-                PhaseKind::Over,
-                Layer::Web,
-                metric::EVENT_LOOPS,
                 call,
                 share,
             )

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 
 /// How many of the workers looked at did what.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Tally {
-    pub(super) seen: u32,
+pub(in crate::sources) struct Tally {
+    pub(in crate::sources) seen: u32,
     pub(super) running: u32,
-    pub(super) waiting: BTreeMap<String, u32>,
+    pub(in crate::sources) waiting: BTreeMap<String, u32>,
 }
 
 impl Tally {
-    pub(super) fn of(seen: impl Iterator<Item = Doing>) -> Self {
+    pub(in crate::sources) fn of(seen: impl Iterator<Item = Doing>) -> Self {
         let mut tally = Self::default();
         for doing in seen {
             match doing {

@@ -7,6 +7,20 @@ use kneepoint_model::Workers as Kind;
 use std::collections::BTreeSet;
 use std::io;
 
+/// Workers looked at in one tick; in larger pools they take turns and stand for the rest.
+pub(super) const AT_ONCE: usize = 10;
+
+/// Those whose turn it is to be looked at; moves the turn on.
+pub(in crate::sources) fn in_turn<'a>(
+    pids: &'a [u32],
+    turn: &mut usize,
+) -> impl Iterator<Item = u32> + use<'a> {
+    let looks = AT_ONCE.min(pids.len());
+    let start = *turn;
+    *turn = (start + looks) % pids.len().max(1);
+    pids.iter().copied().cycle().skip(start).take(looks)
+}
+
 /// What may be a worker.
 pub(super) fn candidates(kind: &Kind, master: u32) -> io::Result<Vec<u32>> {
     let mut found = match kind {
