@@ -30,7 +30,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 const VISITORS: u64 = 60;
 /// How long visitors go on.
 const TRAFFIC: Duration = Duration::from_secs(12);

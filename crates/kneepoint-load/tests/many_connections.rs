@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 const CONNECTIONS: u32 = 10_000;
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Connections that nginx says are open: of `Active connections: 10001`, the number.
 fn active(nginx: &Nginx) -> Option<u32> {

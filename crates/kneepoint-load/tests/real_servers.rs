@@ -26,7 +26,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// Workers of each pool of the site.
 const WORKERS: u16 = 4;
 const PAGE: &str = "<?php

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// How long a server may take to come up, and to answer a request that is not part of a load.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// How long a server may take to end; then it is killed.
 const GRACE: Duration = Duration::from_secs(5);
 /// The static page has about as many bytes as the one nginx itself comes with.

@@ -333,7 +333,7 @@ impl Stack {
         while !is_there() {
             let said = fs::read_to_string(self.path("output")).unwrap_or_default();
             assert!(
-                began.elapsed() < Duration::from_secs(30),
+                began.elapsed() < Duration::from_secs(60),
                 "{what} does not come up: {said}"
             );
             std::thread::sleep(Duration::from_millis(20));

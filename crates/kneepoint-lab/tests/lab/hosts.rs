@@ -12,7 +12,7 @@ fn connects(lab: &Lab, from: &str, to: &str) -> bool {
     let (address, port) = to.rsplit_once(':').expect("ADDRESS:PORT");
     let mut command = sh("exec bash -c \"exec 3<>/dev/tcp/$0/$1\"");
     command.args.extend([address.to_owned(), port.to_owned()]);
-    command.timeout = Duration::from_secs(5);
+    command.timeout = Duration::from_secs(20);
     lab.exec(from, &command)
         .is_ok_and(|output| output.success())
 }

@@ -45,7 +45,7 @@ pub(crate) fn script(host: &HostInfo, script: &str) -> ProcessSpec {
         user: None,
         output: host.dir.join("script.out"),
         ready: Ready::Immediately,
-        ready_timeout: Duration::from_secs(10),
+        ready_timeout: Duration::from_secs(60),
         reload: None,
         stop: Signal::Term,
         stop_timeout: Duration::from_secs(10),

@@ -18,7 +18,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// The name the certificates are for.
 pub(crate) const NAME: &str = "site.test";
 pub(crate) const LARGE_BYTES: usize = 4 << 20;

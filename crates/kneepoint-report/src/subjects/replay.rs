@@ -87,10 +87,10 @@ pub(crate) fn tables(replay: &Replay) -> Vec<Table> {
     all.extend(told.into_iter().map(|measure| stages(replay, measure)));
     for (nth, load) in replay.loads.iter().enumerate() {
         let title = format!(
-            "{}: {}, {} rounds in turns; response times in ms",
+            "{}: {}, {}; response times in ms",
             words::sentence(&load.name),
             load.text,
-            load.rounds
+            words::counted(load.rounds.into(), "round", "rounds in turns")
         );
         let empty = Carried::default();
         let rows = replay.stages.iter();
@@ -528,7 +528,7 @@ mod tests {
                | reported | here | reported, of the first | here, of the first
               as shipped | 33.0 | 20.0 | - | -
               OPcache on | 119 | 150 | x3.61 | x7.50
-            Users: ab -n 1000 -c 10, 6 rounds in turns; response times in ms
+            Users: ab -n 1000 -c 10, 6 rounds in turns; response times in ms
                | 50 % | 75 % | 80 % | 85 % | 90 % | 95 % | 98 % | 99 % | max | within SLO | failed
               as shipped | 10 | 10 | 10 | 10 | 10 | 10 | 10 | 10 | 10 | 20.0/s | 0
               OPcache on | 10 | 10 | 10 | 10 | 10 | 10 | 10 | 10 | 10 | 150/s | 0

@@ -42,7 +42,7 @@ fn redis(dir: &Path, policy: &str) -> Option<Redis> {
     let began = Instant::now();
     while TcpStream::connect(("127.0.0.1", port)).is_err() {
         assert!(
-            began.elapsed() < Duration::from_secs(20),
+            began.elapsed() < Duration::from_secs(60),
             "Redis does not come up"
         );
         std::thread::sleep(Duration::from_millis(20));

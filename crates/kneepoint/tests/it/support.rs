@@ -259,7 +259,7 @@ pub(crate) fn assert_nothing_left(before: &BTreeSet<String>, context: &str) {
             return;
         }
         assert!(
-            began.elapsed() < Duration::from_secs(15),
+            began.elapsed() < Duration::from_secs(60),
             "{context} left:\n{}",
             left.join("\n")
         );
